@@ -71,7 +71,7 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 		Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
 	}
 	return func(yield func(Bucket, error) bool) {
-		for item, err := range paged(ctx, b.d.Table, q, func(found []schema.Item) ([]schema.Item, error) {
+		for item, err := range listPaged(ctx, b.d.Table, q, func(found []schema.Item) ([]schema.Item, error) {
 			return b.d.Table.GetMany(ctx, q.Op, b.keysOf(found))
 		}) {
 			if err != nil {
@@ -131,7 +131,8 @@ func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, erro
 	return out, nil
 }
 
-// statusOf returns the tokens of the i-th limit of a bucket at now, in milliseconds since 1970.
+// statusOf returns the status of the i-th limit of a bucket, with its tokens at now, in milliseconds since
+// 1970.
 func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
 	state, limit := image.State(i), &image.Limits[i]
 	state = state.At(now)

@@ -36,9 +36,8 @@ type LimitCapacity struct {
 	Entities int64
 }
 
-// Capacity reads the current use of a resource: Buckets.OfResource, which see, with
-// the records of their entities, and their sums. It holds a line for each entity and limit
-// in memory; Buckets.OfResource lists them one by one.
+// Capacity reads the current use of a resource: the buckets that OfResource lists, with their parents, and
+// sums. It holds a line for each entity and limit in memory; OfResource lists them one by one.
 //
 // It returns all entities that have a bucket, in the order of their ids. The sums are of
 // each limit, in name order, over the buckets that have it. Of an entity and its parents only the
@@ -54,7 +53,7 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 		ids = append(ids, b.EntityID)
 		entities = append(entities, EntityCapacity{EntityID: b.EntityID, Limits: capacitiesOf(b)})
 	}
-	records, err := b.cascading(ctx, ids)
+	records, err := b.readWithParents(ctx, ids)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,9 +64,9 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 	return sumCapacities(entities, records, charged), entities, nil
 }
 
-// cascading reads the records of entities and of all parents that they charge, by id. An entity
+// readWithParents reads the records of entities, and of all parents that their calls charge, by id. An entity
 // without a record has an empty one.
-func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity, error) {
+func (b Buckets) readWithParents(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
 		read, err := b.d.entities(ctx, "read the parents that count", ids, b.d.Table.GetMany)
@@ -88,9 +87,9 @@ func (b Buckets) cascading(ctx context.Context, ids []string) (map[string]Entity
 	return records, nil
 }
 
-// sumCapacities sums the limits of entities by name, and sets each ParentID. It leaves out a
-// limit that a charged parent holds too. charged has the limits of parents that count by their
-// own sources.
+// sumCapacities sums the limits of entities by name, and sets the ParentID of each. It leaves out a limit
+// that a charged parent has too. For a parent that calls charge only by the limits made for it, charged has
+// these limits.
 func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}

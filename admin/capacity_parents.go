@@ -29,9 +29,9 @@ func chargedParents(entity string, records map[string]Entity) (above []chargedPa
 	return above
 }
 
-// chargedLimits returns, by parent, the limits that calls charge at parents that count by their
-// own sources. It reads those sources. A parent with an unreadable source has no limits: calls below
-// it fail.
+// chargedLimits returns, by parent, the names of the limits that calls of children charge, for parents that
+// are charged only by limits made for them. It reads the sources of these limits. A parent with an unreadable
+// source has no limits, because calls below it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
@@ -55,7 +55,7 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 		return nil, err
 	}
 	groups := sync.OnceValues(func() (map[string]bool, error) {
-		groups, _, err := b.d.grouped(ctx, nil)
+		groups, _, err := b.d.readGroups(ctx, nil)
 		return groups, err
 	})
 	charged := map[string]map[string]bool{}
@@ -79,8 +79,8 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits returns the names of the limits in force by the stored sources, for the plan. With
-// group only sources made for the resource count.
+// ownLimits returns the names of the limits that stored sources of the view's entity, or of plan, put in
+// force. If group is true, the resource is a group, and sources for all resources do not count.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
 	verdict, _ := config.Resolve(v.sourceItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails

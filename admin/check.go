@@ -54,8 +54,7 @@ func checkResource(resource string) error {
 	return nil
 }
 
-// floorDiv rounds towards minus infinity, because a bucket in debt has less left than
-// the truncated number says.
+// floorDiv returns a/b rounded down, also if a is negative, as in a bucket in debt.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

@@ -19,8 +19,8 @@ func (c ScopedConfig) Validate() error {
 	return err
 }
 
-// item validates the change and returns the configuration to store, nil for a removal. prefix is
-// put before the names of fields in errors.
+// item validates the change and returns the configuration to store, or nil for a removal. Errors have prefix
+// before the names of fields.
 func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 	if err := c.Scope.check(prefix + "scope."); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
-// stored validates the configuration and converts it for the table. prefix is put before the
-// names of fields in errors.
+// stored validates the configuration and converts it for the table. Errors have prefix before the names of
+// fields.
 func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
@@ -103,8 +103,8 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 	return item, err
 }
 
-// checkMarks returns an error for marks that exclude each other: two kinds of blocks, a block
-// with Admit, or Counted without Unlimited.
+// checkMarks returns an error for invalid pairs of marks: two kinds of blocks, a block with Admit, or Counted
+// without Unlimited.
 func (c LimitConfig) checkMarks(prefix string) error {
 	switch {
 	case c.Admit && (c.Blocked || c.BlockedExcept):

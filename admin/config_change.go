@@ -90,9 +90,8 @@ type configChange struct {
 // ofResource reports whether a configuration is a resource's for every entity.
 func ofResource(o schema.ConfigOwner) bool { return o.Entity == "" && o.Plan == "" && o.Resource != "" }
 
-// plan computes the next configuration from the stored item, and sets stored, next and changes.
-// It returns the error of the edit, and refuses to replace a configuration with parts that this
-// version does not know.
+// plan computes the next configuration from the stored item, and sets stored, next and changes. It returns
+// the error of the edit, and one for a stored configuration with parts that this version does not know.
 func (c *configChange) plan(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -146,9 +145,9 @@ func refuseOtherKind(stored, next *schema.ConfigItem) error {
 	return nil
 }
 
-// dropEnded removes ended raises from c.stored, and returns next without them, or nil if nothing
-// else is in it. A resource's source stays, though empty: the transaction's changes of the list of
-// resources are decided already.
+// dropEnded removes ended raises from c.stored, and returns next without them, or nil if next is then empty.
+// A resource's source is returned even if it is empty: the transaction does not remove it from the list of
+// resources.
 func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
 	if c.stored != nil {
 		stored := c.stored.WithoutEnded(now.Unix())
@@ -250,8 +249,8 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	return nil
 }
 
-// registrations returns the writes that keep two items up to date: the number of entities with
-// limits by resource, and the list of resources with limits.
+// registrations returns the writes that update two lists: the numbers of entities with limits by resource,
+// and the resources with limits for everyone.
 func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
@@ -266,9 +265,9 @@ func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem
 	return append(writes, d.listings(changes)...)
 }
 
-// listings returns the write that adds resources to the list of those with limits, or removes
-// them. It is nil if no change does. One update cannot do both, so the changes of one transaction
-// do either.
+// listings returns the write that adds resources to the list of those with limits for everyone, or removes
+// them; nil if the changes need neither. One update cannot add and remove, so the changes of a transaction
+// must all be of one kind.
 func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 	var names []string
 	remove := false
@@ -283,9 +282,9 @@ func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
 	return []types.TransactWriteItem{d.Table.Update(d.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
-// tidy removes the counts of resources on which no entity has limits any more. It ignores errors:
+// removeZeroCounts removes the counts of resources on which no entity has limits any more. It ignores errors:
 // a count of 0 lists nothing.
-func (d *desk) tidy(ctx context.Context, op string, changes ...*configChange) {
+func (d *desk) removeZeroCounts(ctx context.Context, op string, changes ...*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {
 		if resource := c.owner.Resource; c.countChange() < 0 && !done[resource] && schema.Countable(resource) {

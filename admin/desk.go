@@ -27,7 +27,7 @@ func (d *desk) mayChange(ctx context.Context) error {
 }
 
 // checkPrincipal returns an error for an invalid principal or reason, and for a missing principal unless
-// the repository allows that.
+// RepositoryOptions permit that.
 func (d *desk) checkPrincipal() error {
 	if reason := trail.CheckReason(d.Reason); reason != "" {
 		return invalid("reason", "%s", reason)
@@ -57,8 +57,8 @@ type deed struct {
 	was, is schema.Item
 }
 
-// propose returns the transaction of the writes with the event of the change what. It records the
-// event's id in what.is. The event's key is the proof that the transaction landed.
+// propose returns the transaction of the writes, with the audit event of the change what. It records the
+// event's id in the item what.is. The stored event later proves that the transaction landed.
 func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
 	changes, err := trail.Diff(what.before, what.after)
 	if err != nil {

@@ -64,7 +64,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	defer n.d.Told.Entities(made)
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
-		b := &entityBatch{lineage: n.lineage, setups: window(checked[len(errs):], setup.size)}
+		b := &entityBatch{lineage: n.lineage, setups: firstFitting(checked[len(errs):], setup.size)}
 		var failed error
 		for attempt, again := 1, true; again; attempt++ {
 			if failed = b.read(ctx); failed == nil {
@@ -161,9 +161,9 @@ const (
 // bytes of its metadata.
 func (s setup) size() (parts, metadata int) { return 2 + 2*len(s.limits), len(s.record.Metadata) }
 
-// window returns the longest beginning of list that may fit in one transaction, at least one
-// element.
-func window[T any](list []T, size func(T) (parts, metadata int)) []T {
+// firstFitting returns as many elements from the start of list as may fit in one transaction, at least one. The
+// function size returns the items and the bytes of metadata that an element needs.
+func firstFitting[T any](list []T, size func(T) (parts, metadata int)) []T {
 	parts, metadata := 0, 0
 	for i, one := range list {
 		p, m := size(one)
@@ -192,8 +192,8 @@ type entityBatch struct {
 	configs  []*configChange
 }
 
-// results returns the errors of the decided setups. If the transaction failed, each planned one
-// has that error, and at least one setup is decided.
+// results returns the errors of the setups that the last proposal decided: made (nil) or refused. If its
+// transaction failed, the setups in it get that error; at least one setup is decided.
 func (b *entityBatch) results(failed error) []error {
 	if failed == nil {
 		return b.errs
@@ -209,8 +209,8 @@ func (b *entityBatch) results(failed error) []error {
 	return b.errs
 }
 
-// propose returns the transaction that creates as many of the entities as fit, in order. It sets
-// b.errs for those that are decided.
+// propose returns the transaction that creates as many of the entities as fit, in order. It sets b.errs to
+// one error for each entity up to the last that fits: nil, or the reason that it cannot be created.
 func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 	b.errs, b.p, b.configs = nil, table.Proposal{}, nil
 	b.made, b.required = map[string]schema.Item{}, map[string]bool{}
@@ -245,8 +245,7 @@ func (b *entityBatch) read(ctx context.Context) error {
 	return nil
 }
 
-// keys returns the keys of the entities' records and configurations, and of their parents'
-// records.
+// keys returns the keys of the entities' records and configurations, and those of their parents' records.
 func (b *entityBatch) keys() []schema.Key {
 	var keys []schema.Key
 	for _, s := range b.setups {
@@ -274,8 +273,8 @@ func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.
 	return keys
 }
 
-// readChildren reads into b.children the first children of the entities that get a parent,
-// mostQueries at a time.
+// readChildren reads into b.children the first children of the entities that get a parent, to check depths.
+// It runs mostQueries queries at a time.
 func (b *entityBatch) readChildren(ctx context.Context) error {
 	var mu sync.Mutex
 	queries := guard.Group{}
@@ -296,8 +295,8 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 	return queries.Wait()
 }
 
-// record returns the record that an entity has after the proposal: a proposed one, a read one, or
-// one read now.
+// record returns the record that an entity will have after the transaction: a proposed one, or one that it
+// has read or reads now.
 func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error) {
 	if item := b.made[id]; item != nil {
 		return item, nil
@@ -319,7 +318,7 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	if b.required[e.ID] { // not to be there: one transaction cannot make it as well
 		return false, nil
 	}
-	above, err := walk(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
+	above, err := walkAncestors(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
 	if errors.Is(err, errTorn) {
 		err = fixable(invalid("entity.ParentID", "has parents in a cycle, or parents that are being moved (%v); create it again, or correct the parents", err), fault.UpdateEntity)
 	}

@@ -130,9 +130,9 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// isAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an
-// entity is as it was read. The checks that it returns hold its configurations to that in
-// the transaction, as many as fit.
+// isAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is as it
+// was read. The checks that it returns make the transaction fail if its configurations change; only as many
+// as fit are returned.
 func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
@@ -237,7 +237,7 @@ func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (f
 			return false, err
 		}
 	}
-	r.d.tidy(ctx, opDelete, &c)
+	r.d.removeZeroCounts(ctx, opDelete, &c)
 	return false, nil
 }
 

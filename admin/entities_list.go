@@ -62,10 +62,11 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 	}
 }
 
-// listRecords lists the entities of a query of an index, where id returns the id of an item. It
-// reads the records that the index has only in part, and leaves out deleted and unwanted ones.
+// listRecords lists the entities that a query of an index finds; id extracts the id from an item. It reads
+// records that the index has only in part, and leaves out deleted ones and those for which wanted returns
+// false.
 func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
-	return paged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
+	return listPaged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key
 		for _, item := range items {
 			if !schema.HasEntity(item) {

@@ -60,7 +60,7 @@ func (n Entities) Search(ctx context.Context, prefix, after string, count int) (
 	}
 }
 
-// checkPage validates the arguments of a page: the id before it and its size.
+// checkPage validates the arguments of a page: the id after which it begins, and its number of entities.
 func checkPage(after string, count int) error {
 	if count < 1 || count > mostFound {
 		return invalid("n", "is %d; give 1 to %d", count, mostFound)
@@ -80,7 +80,8 @@ type shardSearch struct {
 	more                    bool
 }
 
-// readPage reads the ids after last.
+// readPage reads a page of ids after s.last from one shard of the index and appends those with the prefix to
+// s.ids. It sets s.last and s.more.
 func (s *shardSearch) readPage(ctx context.Context) error {
 	q := table.Query{
 		Op: opSearch, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: s.partition, Sort: schema.GSI3SK, Page: searchPage,
@@ -144,7 +145,8 @@ func (n Entities) ChildrenAfter(ctx context.Context, id, after string, count int
 	return n.childrenAfter(ctx, id, after, count)
 }
 
-// childrenAfter reads a page of the children index; the parent "" lists the top entities.
+// childrenAfter reads up to count children of an entity after the id after, by an index. For the parent "" it
+// lists the entities without a parent.
 func (n Entities) childrenAfter(ctx context.Context, parent, after string, count int) ([]Entity, error) {
 	q := n.childrenOf(parent)
 	q.Sort, q.Page = schema.GSI1SK, int32(count) // at most 100

@@ -45,7 +45,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 	}
 	defer n.d.Told.Entities(changed)
 	for from := 0; from < len(entities); {
-		to := from + len(window(u.records[from:], func(e schema.EntityRecord) (parts, metadata int) { return 2, len(e.Metadata) }))
+		to := from + len(firstFitting(u.records[from:], func(e schema.EntityRecord) (parts, metadata int) { return 2, len(e.Metadata) }))
 		if down := u.together(ctx, from, to); down != nil {
 			for i := to; i < len(entities); i++ {
 				u.errs[i] = down
@@ -73,9 +73,9 @@ type entityUpdates struct {
 	moved []int
 }
 
-// together changes the records from one place up to another in one transaction, and sets their
-// errors. It adds entities that get another parent to u.moved. Its error ends the following
-// transactions too.
+// together changes the records with the indexes from up to to, excluded, in one transaction, and sets their
+// errors. Entities that get another parent are only added to u.moved. It returns an error if further
+// transactions would fail too.
 func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 	const op = "update entities"
 	keys := make([]schema.Key, 0, to-from)
@@ -166,8 +166,8 @@ func (u *entityUpdates) move(ctx context.Context) {
 	}
 }
 
-// moveAgain repeats refused moves once, one by one. It returns true if one succeeded, and false
-// once the store does not serve.
+// moveAgain repeats refused moves once, one by one. It returns true if one succeeded, and false once the
+// store does not answer.
 func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	for _, i := range u.moved {
 		if !mayHelp(u.errs[i]) {
@@ -182,7 +182,8 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	return helped
 }
 
-// mayHelp reports whether a failed move may succeed after others: it was invalid then, or busy.
+// mayHelp reports whether a failed move may succeed after other moves: it made an invalid chain of parents,
+// or met concurrent writers.
 func mayHelp(err error) bool {
 	if _, refused := errors.AsType[*fault.ValidationError](err); refused {
 		return true

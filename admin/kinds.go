@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// raiseKinds requires, before configs are stored, that every client knows the kinds of limits in
-// them. It raises kinds_min for groups, quotas and calls in flight by itself. The marks of sources
-// need an upgrade of the table by its administrator.
+// raiseKinds requires that every client knows the kinds of limits in configs, before they are stored. For
+// groups, quotas and calls in flight it raises kinds_min in the version record by itself. It fails if the
+// table needs an upgrade by its administrator first.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
@@ -24,8 +24,8 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	return d.requireKinds(ctx, generation)
 }
 
-// mayCount returns an error if the parent of e begins to count by its own sources, and older
-// clients that would not charge it may use the table.
+// mayCount returns an error if e makes its parent count by the limits made for it, and other clients may not
+// charge that: zae-limiter, or older versions before an upgrade of the table.
 func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	switch {
 	case !e.CountsByOwn():
@@ -36,8 +36,8 @@ func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
 	return d.requireKinds(ctx, schema.SourceKinds)
 }
 
-// requireKinds raises kinds_min in the version record to a generation, if it is lower. It returns
-// a *fault.TableError if that needs an upgrade of the table.
+// requireKinds raises kinds_min, the generation of kinds that clients must know, in the version record, if it
+// is lower. It returns a *fault.TableError if that needs an upgrade of the table.
 func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	record, err := d.versionRecord(ctx)
 	switch {

@@ -48,7 +48,7 @@ func (l Limits) GetConfigsEventually(ctx context.Context, scopes []Scope) ([]Sco
 	})
 }
 
-// readConfigs reads sources with read, in their order.
+// readConfigs reads the configurations of scopes with the function read, and returns them in that order.
 func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context.Context, string, []schema.ConfigOwner) ([]schema.Item, error)) ([]ScopedConfig, error) {
 	if err := d.Usable(ctx); err != nil {
 		return nil, err
@@ -83,8 +83,8 @@ func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitCo
 	return l.setConfig(ctx, at, c, nil)
 }
 
-// setConfig is SetConfig with the names that the caller takes off the list: of these only money
-// needs Only.
+// setConfig is SetConfig for a caller that takes the limits named in removed off the list. Among these only
+// limits of money need LimitConfig.Only.
 func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed []string) (LimitConfig, error) {
 	next, err := ScopedConfig{Scope: at, Config: c}.checkFor(l.d, "")
 	if err != nil {
@@ -116,7 +116,7 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacing returns an edit that replaces the configuration by next, nil to remove it. The edit
+// replacing returns an edit that replaces the configuration by next, or removes it if next is nil. The edit
 // returns a *ConflictError[ScopedConfig] if the stored version is not c's.
 func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
@@ -214,9 +214,9 @@ func (l Limits) change(ctx context.Context, op string, at Scope, next edit) erro
 	return err
 }
 
-// edit applies an edit to a source's configuration and returns the stored result, nil if it is
-// removed. It calls next again after a conflict, and writes nothing if nothing changes. It then
-// tells the limiters of this process.
+// edit applies an edit to a source's configuration and returns the stored result, nil if it is removed. It
+// calls next again after a conflict, and writes nothing if nothing changes. It then makes the limiters of
+// this process read the configuration again.
 func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
 	if err := at.check("scope."); err != nil {
 		return nil, err
@@ -240,6 +240,6 @@ func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*sche
 	if err != nil {
 		return nil, l.d.Layout.KindError(storedField(at.source()), err)
 	}
-	l.d.tidy(ctx, op, &c)
+	l.d.removeZeroCounts(ctx, op, &c)
 	return c.next, nil
 }

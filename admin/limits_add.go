@@ -74,13 +74,13 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 	})
 }
 
-// Losses are the limits in force that changes would take out of force: those of less specific
-// sources that a list hides, those that no source has any more, and money of groups that a resource
-// leaves and of parents that calls would charge no more. entities are the intended records,
-// with another plan or parent; nil for none. It compares the table with the table after all
-// changes, and changes nothing. It leaves out limits in shadow, and limits without money that the
-// source itself drops by a new list. A default is compared on each resource that has a list for
-// everyone or for a plan, as the index shows them; more than 1,000 are refused.
+// Losses are the limits in force that changes would take out of force: those of less specific sources that a
+// list hides, those that no source has any more, and money of groups that a resource leaves, and of parents
+// that calls would no longer charge. entities are the intended records of entities that get another plan or
+// parent; it may be nil. It compares the table with the table after all changes, and changes nothing. It
+// leaves out limits in shadow, and limits without money that the source itself drops by a new list. A default
+// is compared on each resource that has a list for everyone or for a plan, as the index shows them; more than
+// 1,000 are refused.
 func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []Entity) ([]Loss, error) {
 	for i, e := range entities {
 		if err := e.Validate(); err != nil {
@@ -111,9 +111,8 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 	return c.findLosses(ctx, records)
 }
 
-// changeList stores the configuration that next makes of a source's, or removes the source if that
-// is empty. removed are names that the caller takes off the list. After a conflict it starts
-// again, so that it stores only a compared change.
+// changeList stores the configuration that next makes of the source's present one, or removes the source if
+// the result is empty. The caller takes the limits in removed off the list.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.mayChange(ctx); err != nil {
 		return err

@@ -28,9 +28,9 @@ func (l Limits) SetBlockedExcept(ctx context.Context, at Scope) error {
 	})
 }
 
-// SetAdmit has a source lift the blocks with exceptions of less specific sources (SetBlockedExcept), or
-// ends that: nothing else that it says is changed. It refuses a source that is blocked itself, and the
-// system. It fails as SetBlockedExcept does.
+// SetAdmit makes a source lift the blocks with exceptions of less specific sources (SetBlockedExcept), or no
+// longer lift them. The rest of the source stays. It refuses a source that is blocked itself, and the system.
+// It fails as SetBlockedExcept does.
 func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	return setExceptions(ctx, l, at, LimitConfig{Admit: admit}, func(next *schema.ConfigItem) error {
 		if admit && (next.Blocked || next.BlockedExcept) {
@@ -41,9 +41,8 @@ func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	})
 }
 
-// setExceptions applies change to the marks of a source: its blocks and its admission. marks has
-// the marks that the change sets. It first checks that they can be stored, and that clients know
-// them.
+// setExceptions applies change to the marks of a source: its blocks and its admission. marks are the marks
+// that change sets. It first checks that they are valid, and that clients obey them.
 func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
 	if marks.hasSettings() {
 		checked := ScopedConfig{Scope: at, Config: marks}

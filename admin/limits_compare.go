@@ -15,9 +15,8 @@ const mostLossResources = 1000
 
 const opCompare = "compare the limits in force"
 
-// compareSources returns a comparison of the table before and after changes of sources, which it
-// validates. It reads nothing yet. With keepsGroups the changes leave the groups of resources as
-// they are.
+// compareSources returns a comparison of the table before and after changes of sources, which it validates.
+// It reads nothing yet. keepsGroups tells that no change alters the groups of a resource.
 func (d *desk) compareSources(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
 	c := &comparison{
 		d: d, changes: changes, keepsGroups: keepsGroups, next: map[schema.ConfigOwner]schema.Item{}, records: map[string]recordChange{},
@@ -78,8 +77,8 @@ type view struct {
 	own bool
 }
 
-// findLosses returns the limits in force that the changes of sources, and the given changes of
-// records, would take out of force. It reads all sources that decide about them.
+// findLosses returns the limits in force that the changes of sources, and the given changes of records, would
+// take out of force. It reads the sources that it needs.
 func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
 	for _, r := range records {
 		c.records[r.is.ID] = r
@@ -112,8 +111,8 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}), err
 }
 
-// readRecords reads into c.records the entities with changed sources, and others, unless they were
-// read.
+// readRecords reads into c.records the entities with changed sources, and those with the ids in others,
+// unless they were read before.
 func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	for _, at := range c.scopes {
 		others = append(others, at.Entity)
@@ -130,7 +129,8 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	return err
 }
 
-// compareViews reads the sources of views and returns their losses.
+// compareViews reads the sources of views and returns the limits that are in force before the changes and not
+// after, in any of the views.
 func (c *comparison) compareViews(ctx context.Context, views []view) (losses []Loss, err error) {
 	if err := c.readSources(ctx, views); err != nil {
 		return nil, err
@@ -145,8 +145,8 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readSources reads the sources that decide views, before and after, and sets group in views on a
-// group.
+// readSources reads the sources of which limits apply in views, before and after the changes. It sets group
+// in views whose resource is a group.
 func (c *comparison) readSources(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {
@@ -156,7 +156,7 @@ func (c *comparison) readSources(ctx context.Context, views []view) error {
 			continue
 		}
 		if c.known == nil { // seldom needed
-			known, _, err := c.d.grouped(ctx, c.changes)
+			known, _, err := c.d.readGroups(ctx, c.changes)
 			if err != nil {
 				return err
 			}
@@ -210,8 +210,8 @@ func (d *desk) storedSources(ctx context.Context, op string, owners []schema.Con
 	return stored, nil
 }
 
-// listViews returns the views in which the changed scopes are compared. A default is compared on
-// each resource with a list.
+// listViews returns the entities and plans, each on a resource, for which the changed sources may decide. A
+// default is compared on each resource with a list.
 func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	for _, at := range c.scopes {
 		v := view{at: at, resource: at.Resource, plan: at.Plan, planAfter: at.Plan}
@@ -229,7 +229,8 @@ func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	return views, nil
 }
 
-// onResources appends the view v on each resource with a list, and on "", to views.
+// onResources appends copies of the view v to views: one for each resource with a list, and one for all
+// others, "".
 func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]view, error) {
 	resources, err := c.listResources(ctx)
 	for _, v.resource = range resources {
@@ -238,8 +239,8 @@ func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]v
 	return views, err
 }
 
-// movedViews returns the views of entities that get another plan. It leaves out a change of plan
-// that costs an entity without own sources no limit: then it costs nobody one.
+// movedViews returns the views of entities that get another plan. It leaves out a change of plan that takes
+// no limit from an entity without own sources, because then it takes none from any.
 func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
 	for _, r := range records {
 		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
@@ -267,8 +268,8 @@ func (c *comparison) movedViews(ctx context.Context, records []recordChange) (vi
 	return views, nil
 }
 
-// listResources returns, sorted and cached, "" and the resources with a list for everyone or for
-// a plan, before or after the changes. It refuses more than mostLossResources.
+// listResources returns the resources with a list for everyone or for a plan, before or after the changes,
+// and "", sorted. It caches them. It refuses more than mostLossResources.
 func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	if c.resources != nil {
 		return c.resources, nil
@@ -297,8 +298,8 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	return resources, nil
 }
 
-// sourceOwners returns the owners of the sources that decide the view, the most specific first.
-// plan is the entity's plan, or empty.
+// sourceOwners returns the owners of the sources that apply to the view's entity and resource, the most
+// specific first. The argument plan is the entity's, or empty.
 func (v view) sourceOwners(plan string) (owners []schema.ConfigOwner) {
 	add := func(o schema.ConfigOwner) { owners = append(owners, o.Normal()) }
 	if v.at.Entity != "" {
@@ -316,8 +317,8 @@ func (v view) sourceOwners(plan string) (owners []schema.ConfigOwner) {
 	return owners
 }
 
-// sourceItems returns the items of the view's sources, by kind of source; of returns the item of an
-// owner. Sources that do not count in the view are left out.
+// sourceItems returns the items of the view's sources, by kind of source. of returns the item of an owner. It
+// leaves out sources that do not apply: defaults for a group, and those for everyone if v.own is set.
 func (v view) sourceItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
 	for _, o := range v.sourceOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
@@ -386,8 +387,8 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	return losses, nil
 }
 
-// isOwnLoss reports whether the change of the view's scope, or of a more specific source, takes
-// the limit out of force. It returns false if a less specific change alone does.
+// isOwnLoss reports whether the change of the view's own scope, or of a more specific source, takes the limit
+// out of force. It returns false if changes of less specific sources do.
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	owners := v.sourceOwners(v.plan)
 	own := slices.Index(owners, v.at.owner().Normal())

@@ -14,8 +14,8 @@ import (
 // leaves it.
 const mostGroupEntities = 1000
 
-// leftGroups returns the money of groups that resources leave. Money that another group of the
-// resource has for the same owner is not lost.
+// leftGroups returns the limits of money that resources lose because they leave a group. A limit that another
+// group of the resource has for the same owner is not lost.
 func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
 		owner := at.owner()
@@ -37,8 +37,8 @@ func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) 
 	return losses, nil
 }
 
-// leftGroup returns the money of one group that a resource leaves. after are the groups that the
-// resource has then.
+// leftGroup returns the limits of money that a resource loses because it leaves a group. after are the groups
+// that the resource has then.
 func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
 	subjects, err := c.groupSubjects(ctx, resource, group)
 	if err != nil {
@@ -91,8 +91,8 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 	return subjects, nil
 }
 
-// leftParents returns the money of parents that the changed entities charge before the changes
-// and not after. Equal money of the new parents replaces it.
+// leftParents returns the limits of money of parents that calls of the changed entities charge before the
+// changes and not after. An equal limit of a new parent replaces a lost one.
 func (c *comparison) leftParents(ctx context.Context, records []recordChange) (losses []Loss, err error) {
 	for _, r := range records {
 		was, is := r.was, r.is
@@ -122,8 +122,8 @@ type moneyLimit struct {
 	limit            schema.ConfigLimit
 }
 
-// moneyAbove returns the money that calls of an entity charge at its parents. record and item
-// select the records and sources before or after the changes.
+// moneyAbove returns the limits of money of parents that calls of an entity charge. The functions record and
+// item return a record and an owner's source, before or after the changes.
 func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
 	at := record(c.records[id])
 	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {
@@ -151,8 +151,8 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 	return money, nil
 }
 
-// parentViews returns the views of a parent on every resource with a list, its own lists
-// included, and reads their sources.
+// parentViews returns a copy of v, the view of a parent, for every resource with a list, also a list of the
+// parent. It reads their sources.
 func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
 	views, err := c.onResources(ctx, nil, v)
 	if err != nil {

@@ -64,8 +64,8 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 // namespace is one.
 const batchOfConfigs = 45
 
-// transactionsOf groups changes into transactions, in order. Removals of resources' sources come
-// last, in transactions of their own: see listings.
+// transactionsOf groups changes into transactions, in order. Removals of resources' sources come last, in
+// transactions of their own, because one update cannot both extend and shorten the list of resources.
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
 	for _, c := range edits {
@@ -98,7 +98,7 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 		again, failed = l.d.Table.Try(ctx, op, attempt, l.proposeTogether(edits, items))
 	}
 	if failed == nil {
-		l.d.tidy(ctx, op, edits...)
+		l.d.removeZeroCounts(ctx, op, edits...)
 		return nil
 	}
 	for _, c := range edits {
@@ -109,7 +109,7 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 	return stopsAfter(ctx, failed)
 }
 
-// proposeTogether plans the changes on their items, sets c.err of refused ones, and returns the
+// proposeTogether plans each change on its stored item, sets c.err of refused ones, and returns the
 // transaction of the others.
 func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]schema.Item) (p table.Proposal) {
 	for _, c := range edits {

@@ -110,8 +110,8 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	})
 }
 
-// limitToRaise returns the limit in force by that name in the only scope. It returns an error for
-// a quota. If the limit is in force only on resources or groups, the error names them.
+// limitToRaise returns the limit in force by that name at the source, the only one of the comparison. It
+// returns an error for a quota. If the limit is in force only on resources or groups, the error names them.
 func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.ConfigLimit, error) {
 	if err := c.readRecords(ctx); err != nil {
 		return schema.ConfigLimit{}, err

@@ -27,10 +27,10 @@ type ancestor struct {
 // they were read one after the other, or another tool made a cycle.
 var errTorn = errors.New("a parent was met twice")
 
-// walk returns the ancestors of an entity under parent, the nearest first; read returns a record.
-// It refuses a cycle, a chain deeper than schema.MaxDepth, and a parent in deletion. It returns
-// errTorn if it meets a parent twice.
-func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ancestor, error) {
+// walkAncestors returns the ancestors of an entity under parent, the nearest first; read returns a record. It refuses
+// a cycle, a chain deeper than schema.MaxDepth, and a parent in deletion. It returns errTorn if a parent
+// occurs twice, as after a move between two reads.
+func walkAncestors(id, parent string, read func(id string) (schema.Item, error)) ([]ancestor, error) {
 	const field = "entity.ParentID"
 	chain := []string{id}
 	var above []ancestor
@@ -59,11 +59,11 @@ func walk(id, parent string, read func(id string) (schema.Item, error)) ([]ances
 	return above, nil
 }
 
-// readAncestors returns the ancestors of an entity under a new parent, read one by one, and checks
-// the depth of its descendants. It reads again if other writers move them meanwhile.
+// readAncestors returns the ancestors of an entity under a new parent, read one by one, and checks that its
+// descendants would not be too deep. It reads again if another writer moves an ancestor meanwhile.
 func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
-	above, err := walk(id, parent, read)
+	above, err := walkAncestors(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
 		if attempt == table.Tries {
 			return nil, fixable(invalid("entity.ParentID", "has parents in a cycle (%v); choose another parent, or correct them", err), fault.UpdateEntity)
@@ -71,7 +71,7 @@ func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]an
 		if !table.Backoff.Pause(ctx, attempt) {
 			return nil, ctx.Err()
 		}
-		above, err = walk(id, parent, read)
+		above, err = walkAncestors(id, parent, read)
 	}
 	if err != nil || parent == "" {
 		return nil, err
@@ -79,8 +79,8 @@ func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]an
 	return above, n.checkBelow(ctx, id, 1+len(above))
 }
 
-// requireAncestors returns the writes of a transaction that require unchanged ancestors. They also change
-// each of them, so that a concurrent move of an ancestor fails.
+// requireAncestors returns the writes of a transaction that fails if an ancestor has changed since it was
+// read. The writes also change the ancestors' records, so that a concurrent move of an ancestor fails.
 func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
@@ -97,8 +97,8 @@ func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 // mostDescendants bounds how many entities are asked for their children.
 const mostDescendants = 100
 
-// checkBelow refuses an entity with descendants that would be too deep. levels is the entity's
-// own depth. It asks at most mostDescendants entities for their children.
+// checkBelow refuses an entity with descendants that would be too deep. levels is the entity's own depth. It
+// reads the children of at most mostDescendants entities.
 func (n lineage) checkBelow(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {

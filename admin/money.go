@@ -29,11 +29,11 @@ func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
 	return d.raiseKinds(ctx, configs...)
 }
 
-// checkMoney refuses money on a default, and on a resource that is neither a group nor in one,
-// without PerModel: each model would have it by itself.
+// checkMoney refuses a limit of money without PerModel on a default, and on a resource that is neither a
+// group nor in one, where each model would have that money by itself.
 func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	groups := sync.OnceValues(func() (map[string]bool, error) {
-		groups, members, err := d.grouped(ctx, configs)
+		groups, members, err := d.readGroups(ctx, configs)
 		maps.Copy(members, groups)
 		return members, err
 	})
@@ -58,9 +58,9 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	return nil
 }
 
-// grouped returns the groups of resources, and the resources in a group, both after the changes.
-// It reads the sources of all resources.
-func (d *desk) grouped(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
+// readGroups returns the groups of resources, and the resources in a group, both with the changes applied. It
+// reads the sources of all resources.
+func (d *desk) readGroups(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
 	groups, members = map[string]bool{}, map[string]bool{}
 	note := func(resource string, of []string) {
 		for _, group := range of {

@@ -82,8 +82,8 @@ type transition struct {
 	after time.Duration
 }
 
-// mayChange reports whether to change the namespace n at now. It returns false without an error
-// if the change was made before.
+// mayChange reports whether the transition t applies to the namespace n at the time now. It returns false
+// without an error if n is in the new state already. It fails if the state does not permit the transition.
 func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
 	switch since := n.ChangedAt.Add(t.after); {
@@ -177,7 +177,7 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	}
 	const op = "list the namespaces"
 	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Namespaces()}
-	return paged(ctx, n.d.Table, q, func(found []schema.Item) (list []Namespace, err error) {
+	return listPaged(ctx, n.d.Table, q, func(found []schema.Item) (list []Namespace, err error) {
 		items, err := n.d.Table.GetMany(ctx, op, keysOf(found))
 		for _, item := range items {
 			if record, ok := schema.DecodeNamespace(item); ok {

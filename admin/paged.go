@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// paged lists the values that read makes of each page of an index query, a page on demand. An
-// error is the last element.
-func paged[T any](ctx context.Context, t *table.Table, q table.Query, read func(found []schema.Item) ([]T, error)) iter.Seq2[T, error] {
+// listPaged lists the values that read makes of the items that an index query finds. It requests a page when
+// the caller has used the one before. An error is the last element.
+func listPaged[T any](ctx context.Context, t *table.Table, q table.Query, read func(found []schema.Item) ([]T, error)) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for page, err := range t.Pages(ctx, q) {
 			var some []T

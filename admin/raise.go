@@ -46,8 +46,7 @@ func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	return stored
 }
 
-// checkStored returns an error if next has a raise that stored lacks: only Limits.Raise makes
-// one.
+// checkStored returns an error if next has a raise that stored lacks: only Limits.Raise creates a raise.
 func checkStored(next, stored *schema.ConfigItem) error {
 	if next == nil {
 		return nil

@@ -60,8 +60,8 @@ type filledLimit struct {
 	After  int64  `json:"after"`
 }
 
-// name sets the id, to newID if empty, sorts the limits, each once, and sets the arguments that a
-// repetition must repeat.
+// name sets the operation's id to newID if it is empty, and sorts the limits. It sets the arguments, which a
+// repetition of the operation must repeat.
 func (r *refill) name(newID string) (err error) {
 	if r.id == "" {
 		r.id = newID
@@ -78,9 +78,9 @@ func (r *refill) name(newID string) (err error) {
 	return err
 }
 
-// make fills a bucket once under the operation's id, and returns the tokens in thousandths. It
-// changes neither counters nor the refill instant. Its additions are right in any order with
-// takes and give-backs.
+// make applies a refill once under the operation's id, and returns the tokens in thousandths. It does not
+// change counters or the refill instant. It adds to the stored tokens, so that the order of concurrent takes
+// and give-backs does not matter.
 func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.name(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
@@ -95,8 +95,9 @@ func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err er
 	return done, err
 }
 
-// proposeRefill reads the bucket and returns the transaction of the refill. It is empty, with the first
-// result, if the operation was done. untouched requires a bucket unchanged since the read.
+// proposeRefill reads the bucket and returns the transaction of the refill. If the operation was done before,
+// the transaction is empty and the result the first one. With untouched the transaction fails if the bucket
+// changes after the read.
 func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
 	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
 	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
@@ -178,8 +179,8 @@ func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	return burst
 }
 
-// ofQuota returns the addition to the i-th limit, a quota, in the window of now. Only a grant
-// adds above the quota's amount. It returns an error if the tokens become too many.
+// ofQuota returns the addition to the i-th limit, a quota, in the window of now. Only a grant adds above the
+// quota's amount. It returns an error for more than mostGranted tokens.
 func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}

@@ -133,7 +133,7 @@ type (
 
 // UnmarshalJSON reads a scope. The names are checked when it is used.
 func (s *Scope) UnmarshalJSON(data []byte) error {
-	t, err := strictly[scopeText]("scope", `{"entity":"key-1","resource":"gpt-4"}`, data)
+	t, err := decodeStrictly[scopeText]("scope", `{"entity":"key-1","resource":"gpt-4"}`, data)
 	*s = Scope(t)
 	s.Everyone = err == nil && t.Entity == "" && t.Plan == ""
 	return err
@@ -141,21 +141,21 @@ func (s *Scope) UnmarshalJSON(data []byte) error {
 
 // UnmarshalJSON reads a configuration. The values are checked when it is used.
 func (c *LimitConfig) UnmarshalJSON(data []byte) error {
-	t, err := strictly[limitConfigText]("configuration", `{"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"version":3}`, data)
+	t, err := decodeStrictly[limitConfigText]("configuration", `{"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"version":3}`, data)
 	*c = LimitConfig(t)
 	return err
 }
 
 // UnmarshalJSON reads a source with its content. The values are checked when it is used.
 func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
-	t, err := strictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
+	t, err := decodeStrictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
 	*c = ScopedConfig(t)
 	return err
 }
 
-// strictly decodes JSON into a T and refuses unknown fields. The error names what, and shows
+// decodeStrictly decodes JSON into a T and refuses unknown fields. The error names what, and shows
 // example.
-func strictly[T any](what, example string, data []byte) (value T, err error) {
+func decodeStrictly[T any](what, example string, data []byte) (value T, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&value); err != nil {
@@ -216,8 +216,8 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// check returns an error for a scope without exactly one owner, or with an invalid name. prefix
-// is put before the names of fields.
+// check returns an error for a scope without exactly one owner, or with an invalid name. The error has prefix
+// before the names of fields.
 func (s Scope) check(prefix string) error {
 	s = s.normal()
 	switch {

@@ -22,8 +22,8 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 // mostTakeOvers is how many owners' limits are turned at once.
 const mostTakeOvers = 16
 
-// atOnce calls do for each element, mostTakeOvers at a time, and returns the first error.
-func atOnce[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
+// doConcurrently calls do for each element concurrently, mostTakeOvers at a time, and returns the first error.
+func doConcurrently[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(mostTakeOvers)
 	for _, one := range list {
@@ -38,11 +38,11 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChang
 	if d.Layout.Current() {
 		return nil
 	}
-	return atOnce(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
+	return doConcurrently(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
-// config reads the configuration of an owner, nil if none is stored. It merges limits of the
-// older layout into it, and writes nothing.
+// config reads the configuration of an owner, or nil if none is stored. It merges limits of the older layout
+// into it, and writes nothing.
 func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
 	older, err := d.older(ctx, owner)
 	if err != nil {
@@ -102,7 +102,7 @@ func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) e
 	return shared.CheckCompatible(resource, field, limits)
 }
 
-// takeOverEntity turns all limits of an entity that are in the older layout.
+// takeOverEntity converts the limits of an entity from the older layout to today's, if there are any.
 func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	if d.Layout.Current() {
 		return nil
@@ -111,7 +111,8 @@ func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	return d.orMalformed(err)
 }
 
-// takeOverBucket turns a bucket that is in the older layout, and tells the layout.
+// takeOverBucket converts a bucket from the older layout to today's, if it is there, and notes that in the
+// layout.
 func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) error {
 	if d.Layout.Current() {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumDay closes the day's snapshots of a shard, stores the daily sum of each pair, and adds it to
-// k.groups.
+// sumDay closes the day's snapshots of a shard, stores the daily sum of each entity and resource, and adds it
+// to the sums of groups in k.groups.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
@@ -41,8 +41,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	})
 }
 
-// pairsOfDay returns the pairs of a shard with a snapshot on a day. A shard lists every hour of
-// its pairs.
+// pairsOfDay returns the pairs of entity and resource in a shard that have a snapshot on the day.
 func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {

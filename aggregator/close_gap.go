@@ -24,9 +24,9 @@ type past struct {
 	place *schema.UsagePlace
 }
 
-// lookBack reads earlier snapshots, latest first, for the last values of the counters in h and
-// for the entity's place. known means that the place is not needed. After lookBack snapshots it
-// gives up on counters that may be new.
+// lookBack reads snapshots before h, latest first, until p has the last values of all counters in h and the
+// entity's plan and parents. With known, the plan and parents are not needed. After a number of snapshots it
+// gives up on counters that may have begun in h.
 func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
@@ -48,8 +48,8 @@ func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known 
 	})
 }
 
-// addSnapshot adds the ends of an earlier snapshot's counters, and its place if none is known. It
-// ignores items that cannot be decoded.
+// addSnapshot adds the last values of an earlier snapshot's counters, and its plan and parents unless later
+// ones are known. It ignores items that cannot be decoded.
 func (p *past) addSnapshot(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
 	if err != nil || schema.OthersUsage(item) {
@@ -69,8 +69,8 @@ func (h *hourly) earlierSnapshots(keys schema.Keys) table.Query {
 	return q
 }
 
-// hourGaps returns the gaps within a snapshot, and those between it and the one before (breaks).
-// It leaves out a gap within the hour that an equal excess between the hours cancels: clocks that
+// hourGaps returns the gaps of a snapshot: those within the hour, and those in breaks, between it and the
+// snapshots before. It leaves out a gap within the hour if breaks show an equal excess before it: clocks that
 // stamp records may go back.
 func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}

@@ -45,8 +45,8 @@ type closing struct {
 	skipped skipped
 }
 
-// sumWindows closes the hour, and the day and the month if they end with it, in this order. It
-// sets k.named to the groups of the window just closed.
+// sumWindows closes the hour, and the day and the month if they end with it, in this order. It sets k.named
+// to the resources, plans and parents with usage in the last closed window.
 func (k *closing) sumWindows(ctx context.Context) error {
 	end := k.done.Hour.Add(time.Hour)
 	for _, w := range []Window{Hour, Day, Month} {
@@ -61,9 +61,8 @@ func (k *closing) sumWindows(ctx context.Context) error {
 	return nil
 }
 
-// sumWindow stores the sums of a window. If stored sums were apparently read later, it starts
-// again with a later time of its own. Their closer's clock may be ahead, and they may lack later
-// usage.
+// sumWindow stores the sums of a window. If stored sums have a later time than this closer's, it starts again
+// with a time above theirs: the clock of their closer may be ahead, and they may lack usage.
 func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		k.groups, k.ranking = usage.NewSums(stored[w], start), usage.NewRanking()
@@ -78,8 +77,8 @@ func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) erro
 	}
 }
 
-// sumOnce closes a window shard by shard, and then stores the sums of groups. It reports the
-// progress in k.at.
+// sumOnce closes a window shard by shard, and then stores the sums of resources, plans and parents. It
+// reports the progress in k.at.
 func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error {
 	sumShard, shards := k.sumDay, schema.UsageShards
 	switch w {
@@ -129,8 +128,8 @@ func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(contex
 	return nil
 }
 
-// sumHour closes all snapshots of an hour, adds them to k.groups, and records their gaps. It
-// ignores the shard: most hours are small, so all shards are one part.
+// sumHour closes all snapshots of an hour, adds them to k.groups, and records their gaps. It ignores the
+// shard and handles all at once, because most hours are small.
 func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	snapshots, err := k.store.listKeys(ctx, k.store.hourPartitions(hour)...)
 	if err != nil {
@@ -159,9 +158,9 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	})
 }
 
-// writeSums stores sums, atOnce at a time, with their expiry and whether they are final. It
-// records sums that do not fit in 64 bits as skipped, and sets k.later if a stored sum was read
-// later.
+// writeSums stores sums, atOnce at a time, with their expiry and whether they are final. It records sums that
+// do not fit in 64 bits as skipped, and sets k.later to the time of a stored sum that is newer than this
+// closing.
 func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)

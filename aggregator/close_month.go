@@ -46,8 +46,8 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	return slices.SortedFunc(maps.Keys(found), usage.CompareSeries), err
 }
 
-// endDay sets k.ended: the series with a sum of the day that ends with the hour, by shard. It
-// does nothing if the hour is zero or k.ended is set.
+// endDay sets k.ended: the series with a sum of the day that ends with the hour, by shard. It does nothing if
+// no hour is being closed, or if k.ended is set.
 func (k *closing) endDay(ctx context.Context) error {
 	if k.done.Hour.IsZero() || k.ended != nil {
 		return nil

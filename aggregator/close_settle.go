@@ -37,10 +37,10 @@ type settled struct {
 	gaps []Gap
 }
 
-// settleSnapshots closes snapshots: it stores the place of their entity in them, once, and the
-// growth of counters since the hours before. It returns their usage, ordered by pair and hour.
-// items must be all snapshots of a pair between the first and the last. It leaves out deleted
-// items, and records unreadable ones as skipped.
+// settleSnapshots closes snapshots: it stores in each, once, the plan and parents of its entity and the gaps
+// since the hours before. It returns their usage, ordered by entity, resource and hour. items must be all
+// snapshots of an entity and resource between the first and the last. It leaves out deleted items, and
+// records unreadable ones as skipped.
 func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
@@ -75,8 +75,8 @@ func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]s
 	return all, group.Wait()
 }
 
-// settlePair closes the snapshots of one pair in the order of their hours, and sets the element
-// of out for each.
+// settlePair closes the snapshots of one entity and resource, in the order of their hours, and stores the
+// result for each in out.
 func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) error {
 	past := &past{ends: usage.Ends{}}
 	for i, h := range of {
@@ -94,9 +94,9 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 	return nil
 }
 
-// stampPlace stores the entity's plan and parents in a snapshot, with gaps, and sets h.place. A
-// closed snapshot keeps its place and gets only the gaps. An entity without a record keeps the
-// place before, nil if unknown.
+// stampPlace stores the entity's plan and parents, and gaps, in a snapshot, and sets h.place to the former. A
+// closed snapshot gets only the gaps. An entity without a record gets before, its plan and parents in the
+// earlier hour, unless that is nil.
 func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
 	if h.closed {
 		return s.updateGaps(ctx, h, gaps)
@@ -119,8 +119,8 @@ func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.Usag
 	return err
 }
 
-// updateGaps stores gaps in a closed snapshot if it has other values, because the hours before
-// got further records. Otherwise it writes nothing.
+// updateGaps stores gaps in a closed snapshot if it has other ones, because earlier hours have got further
+// records since. Otherwise it writes nothing.
 func (s *settler) updateGaps(ctx context.Context, h *hourly, gaps map[string]int64) error {
 	other := maps.Clone(gaps)
 	for name, n := range h.snapshot.Gaps {

@@ -23,8 +23,8 @@ type CloseStatus struct {
 	Done, Units int
 }
 
-// String describes the progress for people: the window, the namespace, the part, and its done
-// units.
+// String describes the progress for people: the window, the namespace, the part of the work, and the number
+// of finished units in it.
 func (s CloseStatus) String() string {
 	of := ""
 	if s.Namespace != "" {

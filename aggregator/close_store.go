@@ -105,8 +105,8 @@ func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (
 	return items, err
 }
 
-// isOurs reports whether an item is a snapshot of the namespace, written by this library. It is
-// false for a missing item.
+// isOurs reports whether an item is a snapshot of the namespace that this library wrote. It is false for a
+// missing item.
 func (s *usageStore) isOurs(item schema.Item) bool {
 	if len(item) == 0 {
 		return false
@@ -136,8 +136,8 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 	return table.Query{Op: op, Hash: schema.PK, Value: partition, From: from.SK, To: to.SK, Whole: true}
 }
 
-// updateItem updates an item and retries until DynamoDB answers or ctx ends. It returns false if
-// the condition does not hold, possibly because an unanswered try of its own changed the item.
+// updateItem updates an item and retries until DynamoDB answers or ctx ends. It returns false if the
+// condition does not hold, possibly because an earlier, unanswered try of this call has changed the item.
 func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
 	return s.writeTwice(ctx, func() error {
 		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -148,8 +148,8 @@ func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.S
 	})
 }
 
-// putSum puts a sum, unless a newer one is stored. If the stored one was apparently read after
-// this one, later is its time in milliseconds since 1970; otherwise 0.
+// putSum puts a sum, unless a newer one is stored. If the stored one is newer, it returns that one's time of
+// reading in milliseconds since 1970; otherwise 0.
 func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
 	_, err = s.writeTwice(ctx, func() error {
@@ -179,7 +179,7 @@ func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking
 	return err
 }
 
-// writeTwice sends a write that may land twice, until DynamoDB answers or ctx ends. It returns
+// writeTwice sends a write, which must be safe to repeat, until DynamoDB answers or ctx ends. It returns
 // false if the condition does not hold. It fails at once for an error that a retry cannot cure.
 func (s *usageStore) writeTwice(ctx context.Context, send func() error) (bool, error) {
 	for try := 0; ; try++ {

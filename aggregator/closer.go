@@ -185,9 +185,9 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	return done, errors.Join(unread, err)
 }
 
-// closeBetween closes the hours of one namespace from one time to another, and recomputes the
-// last day and month if they are over. It adds the work to done. unread joins the errors of
-// unreadable items.
+// closeBetween closes the hours of one namespace from one time to another, and recomputes the day and the
+// month of the last hour if they are over. It adds the work to done. unread joins the errors of unreadable
+// items.
 func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
 	cursor, err := c.extendClosed(ctx, keys, schema.UsageHourly.Floor(from), to)
 	if err != nil {
@@ -264,8 +264,8 @@ func (c *Closer) storeOf(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
-// newClosing prepares the closing of an hour, or of a window alone if hour is zero, and reads the
-// retention. first is the first hour that was ever closed.
+// newClosing prepares the closing of an hour, or, if hour is zero, the recomputation of a day or month. It
+// reads the retention. first is the first hour that was ever closed.
 func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (*closing, error) {
 	kept, err := c.retention.current(ctx)
 	if err != nil {

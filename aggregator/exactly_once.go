@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// writeFold adds a fold to its stored snapshot, as if it followed directly. If it does not, it
-// drops the changes that the snapshot has and adds the rest. It retries until ctx ends.
+// writeFold adds a fold to its stored snapshot. If the snapshot does not end where the fold begins, it drops
+// the changes that the snapshot already has and adds the rest. It retries until ctx ends.
 func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
@@ -42,9 +42,9 @@ func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	}
 }
 
-// updateFold sends the update of a fold once. It returns nil after a success, and the stored
-// snapshot if the condition fails: a zero one if none exists. A snapshot that cannot be added to
-// is a *badItem.
+// updateFold sends the update of a fold once. It returns nil after a success, and the stored snapshot if the
+// condition fails: a zero one if none exists. It returns a *badItem for a stored snapshot that this version
+// cannot extend.
 func (p *Processor) updateFold(ctx context.Context, f *schema.UsageFold) (*schema.UsageSnapshot, error) {
 	st := f.Statement()
 	_, err := boundRequest(ctx, p.client.UpdateItem, &dynamodb.UpdateItemInput{

@@ -90,7 +90,7 @@ func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	return first
 }
 
-// untilEnded returns the list with its errors replaced by ctx's own once ctx has ended.
+// untilEnded returns a list that ends with ctx's own error, in place of the list's error, once ctx has ended.
 func untilEnded[T any](ctx context.Context, values list[T]) list[T] {
 	return func(yield func(T, error) bool) {
 		for v, err := range values {

@@ -152,9 +152,9 @@ type placed struct {
 // errFollows is why a record was not counted that could be read: it comes again.
 var errFollows = errors.New("aggregator: an earlier record of the same item cannot be read")
 
-// decodeRecords decodes the changes in records, and adds failures to result. After an unreadable
-// record, the later records of its item fail too, so that they come again. sources has the record
-// of each change, with its place in records.
+// decodeRecords decodes the changes in records, and adds failures to result. After an unreadable record the
+// later records of its item fail too, so that the caller sends them again. The second result has the record
+// of each change, with its index in records.
 func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
 	sources := make(map[source]placed, len(records))
@@ -191,8 +191,8 @@ func perBucket(folds []usage.Fold) [][]usage.Fold {
 	return out
 }
 
-// add adds the outcome of a fold to the result. Uncounted changes are repeated ones, or all
-// failed if the outcome has an error. sources has the record of each change.
+// add adds the outcome of a fold to the result. If the outcome has an error, all changes have failed;
+// otherwise those that it did not count were repetitions. sources has the record of each change.
 func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	r.Counted += done.counted
 	r.Gaps = append(r.Gaps, done.gaps...)

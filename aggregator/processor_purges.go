@@ -18,9 +18,9 @@ type purge struct {
 	err   error
 }
 
-// purges reads, by namespace, whether a purge has begun, or the error of that read. Process must
-// not write into a purged namespace: the purge never removes those items, and its own deletions
-// are records too.
+// purges reads for each namespace of the folds whether its purge has begun. An entry has the error if that
+// read failed. Process must not write into a purged namespace: the purge would not remove those items, and
+// its deletions are records of the stream too.
 func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]purge {
 	looked := map[string]purge{}
 	for _, f := range folds {

@@ -17,8 +17,8 @@ type found struct {
 	key schema.Key
 }
 
-// readEntities yields the usage of every entity, window after window, until the current one. It
-// yields an error last, and stops when the caller does.
+// readEntities yields the usage of every entity, window after window, up to the current one. An error is the
+// last element. It stops when yield returns false.
 func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage, error) bool) {
 	err := s.checkKept(ctx, &a)
 	if err == nil {
@@ -37,8 +37,8 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 	}
 }
 
-// indexedIn returns the indexed items of a window, ordered by entity and resource. It lists
-// closed days of UTC by their sums, and the other hours by their snapshots.
+// indexedIn lists the items with usage in a window, ordered by entity and resource, by an index: the daily
+// sums of closed days of UTC, and the snapshots of the other hours.
 func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
 	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
@@ -63,8 +63,8 @@ func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time
 	}, lists...)
 }
 
-// foundBy returns the items of entities that a query of the index finds, on the query's resource
-// if it has one.
+// foundBy lists the items of entities that the query q of an index finds. It leaves out other resources if a
+// names one.
 func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[found] {
 	return func(yield func(found, error) bool) {
 		for item, err := range s.table.Items(ctx, q) {
@@ -79,8 +79,8 @@ func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[fo
 	}
 }
 
-// foundAs returns the pair of a key. It returns false unless the key is of a snapshot or of an
-// entity's sum.
+// foundAs returns the entity and resource of a usage item by its key. It returns false unless the key belongs
+// to a snapshot or to an entity's sum.
 func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
@@ -101,9 +101,8 @@ type listing struct {
 	yield func(Usage, error) bool
 }
 
-// read yields the usage of all entities with items in all, in their order. It reads about a page
-// of items at a time and never splits the items of an entity and resource. It ends without an
-// error when the caller stops.
+// read reads the items that the list all found and yields their usage, in order. It reads about a page at a
+// time, and the items of one entity and resource together. It ends without an error when the caller stops.
 func (l *listing) read(ctx context.Context, all list[found]) error {
 	var failed error
 	err := forEach(all, func(f found) bool {
@@ -119,7 +118,7 @@ func (l *listing) read(ctx context.Context, all list[found]) error {
 	return l.flush(ctx)
 }
 
-// flush reads the items of the batch, yields their usage pair by pair, and empties the batch.
+// flush reads the items of the batch, yields their usage for each entity and resource, and empties the batch.
 func (l *listing) flush(ctx context.Context) error {
 	keys := make([]schema.Key, len(l.batch))
 	for i, f := range l.batch {
@@ -143,8 +142,9 @@ func (l *listing) flush(ctx context.Context) error {
 	return nil
 }
 
-// yieldSum yields the usage of one pair in the window, from its items and, in the current hour,
-// its bucket. It yields nothing if all items are gone. It sets l.more.
+// yieldSum yields the usage of one entity and resource in the window: the sum of its items and, in the
+// current hour, of the bucket's counters. It yields nothing if all items are gone. It sets l.more to false if
+// the caller stops.
 func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) error {
 	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece
@@ -178,7 +178,7 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 	return nil
 }
 
-// decodePiece decodes a snapshot or a sum. It adds the counters of a snapshot to h.ends.
+// decodePiece decodes a snapshot or a sum. It adds the last values of a snapshot's counters to h.ends.
 func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
 		return sumOf(item)

@@ -8,8 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// hoursOf returns an entity's usage of the query's resource, hour by hour, for hours that begin
-// between two instants. The current hour includes the pending part, and comes last.
+// hoursOf returns an entity's usage of the query's resource, hour by hour, for hours that begin between two
+// instants. The current hour comes last, and includes the growth of the bucket's counters since the last
+// snapshot.
 func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := s.calendar.Hours(from, to)
 	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
@@ -50,8 +51,8 @@ type hours struct {
 	ends usage.Ends
 }
 
-// storedSnapshots returns the stored hours. It sets h.now to the current hour in place of
-// returning it, and records all counters in h.ends.
+// storedSnapshots returns the stored hours, except the current one, which it stores in h.now. It adds the
+// last values of all counters to h.ends.
 func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	last := h.after.Add(-time.Hour)
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
@@ -75,7 +76,7 @@ func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	}
 }
 
-// ownUsage returns the items without those of other tools.
+// ownUsage returns the items that this library wrote.
 func ownUsage(items list[schema.Item]) list[schema.Item] {
 	return func(yield func(schema.Item, error) bool) {
 		for item, err := range items {
@@ -96,7 +97,7 @@ func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
 	return p, err
 }
 
-// hourOf decodes a snapshot as a piece. The piece is open unless a Closer has stored the place.
+// hourOf decodes a snapshot as a piece. The piece is open unless a Closer has closed the snapshot.
 func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	u, err := schema.DecodeUsage(item)
 	p := piece{start: u.Hour, sum: usage.NewTally()}
@@ -111,7 +112,7 @@ func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	return p, u, nil
 }
 
-// addPending reads the bucket and adds the part of its counters without a snapshot to the current
+// addPending reads the bucket and adds the growth of its counters since the last snapshot to the current
 // hour.
 func (h *hours) addPending(ctx context.Context) error {
 	item, err := h.source.table.Get(ctx, "read the bucket", h.source.keys.Bucket(h.ID, h.Resource))
@@ -121,8 +122,8 @@ func (h *hours) addPending(ctx context.Context) error {
 	return h.addCounters(ctx, item)
 }
 
-// addCounters adds the part of the bucket's counters without a snapshot to the current hour. A
-// nil bucket adds nothing.
+// addCounters adds the growth of the bucket's counters since the last snapshot to the current hour. A nil
+// bucket adds nothing.
 func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 	b, err := usage.DecodeBucket(bucket)
 	if err == nil {
@@ -145,8 +146,8 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 // mostBack is the most snapshots searched for an earlier value of a counter.
 const mostBack = 100
 
-// lookBack reads snapshots before h.first, latest first, until the last values of all counters
-// are known. After mostBack it gives up: a counter unused for so long is not pending.
+// lookBack reads snapshots before h.first, latest first, until h.ends has a value of each counter. After
+// mostBack snapshots it gives up: it takes a counter without use for so long as unchanged.
 func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	if len(usage.Unknown(counters, h.ends)) == 0 {
 		return nil

@@ -56,9 +56,8 @@ type liveHour struct {
 	seen map[schema.Key]bool
 }
 
-// sumHour sums an hour that no Closer has closed, from its snapshots, and appends the sums of the
-// query's owner to a.live. For the current hour it also counts buckets without a snapshot. It
-// stores nothing.
+// sumHour sums an hour that no Closer has closed, from its snapshots, and appends the sums for the query to
+// a.live. For the current hour it also counts buckets without a snapshot. It writes nothing to the table.
 func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error {
 	store := &usageStore{table: s.table, keys: s.keys, atOnce: readers}
 	l := &liveHour{
@@ -98,8 +97,8 @@ func (l *liveHour) isWanted(key schema.Key) bool {
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
-// addListed adds the snapshots of the keys to the sums. In the current hour it also adds the
-// pending part of their buckets' counters, and marks these buckets as seen.
+// addListed adds the snapshots of the keys to the sums. In the current hour it also adds the growth of their
+// buckets' counters since, and marks these buckets as seen.
 func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	items, err := l.store.getItems(ctx, keys)
 	if err != nil {
@@ -153,8 +152,8 @@ func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
 	return all, nil
 }
 
-// countingItems returns the snapshots of entities that belong to the query's owner. It sets the
-// present place in open ones.
+// countingItems returns the snapshots of entities that the query counts: those of its plan, parent or
+// resource. In snapshots that are not closed it sets the entity's present plan and parents.
 func (l *liveHour) countingItems(all []hourly) []hourly {
 	var counting []hourly
 	for _, h := range all {
@@ -168,8 +167,8 @@ func (l *liveHour) countingItems(all []hourly) []hourly {
 	return counting
 }
 
-// counts reports whether an entity with this place belongs to the query's owner: to its plan, or
-// to its children. For a resource every entity does.
+// counts reports whether the query counts an entity with this plan and parents: an entity of the query's
+// plan, a child of its parent, or, for a resource, every entity.
 func (l *liveHour) counts(p schema.UsagePlace) bool {
 	switch l.ask.Kind {
 	case schema.UsageOfPlan:

@@ -22,8 +22,8 @@ type piece struct {
 	open bool
 }
 
-// windows adds pieces up to windows of the query's length. The pieces must be in the order of
-// time; so are the windows.
+// windows returns the sums of pieces over windows of the query's length. The pieces must be ordered by time;
+// so are the windows.
 func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window
@@ -64,8 +64,8 @@ func (s *usageSource) window(w Window, at time.Time) *window {
 	return sum
 }
 
-// add adds a piece of usage to the window. The number of entities is the largest of a piece, the
-// place that of the latest piece with one.
+// add adds a piece of usage to the window. The window's number of entities is the largest of its pieces; its
+// plan and parents are those of the latest piece that has some.
 func (w *window) add(p *piece) {
 	usage.AddSum(&w.sum, &p.sum)
 	usage.AddCounts(w.pending, p.pending)
@@ -84,8 +84,8 @@ func (w *window) yieldTo(a ask, yield func(Usage, error) bool) bool {
 	return former && len(u.Limits) == 0 || yield(u, nil)
 }
 
-// toUsage converts the window for callers, limits sorted by name. former is true if it left out
-// counters of failed logins.
+// toUsage converts the window for callers, with limits sorted by name. It leaves out counters of failed
+// logins, and then former is true.
 func (w *window) toUsage(a ask) (u Usage, former bool) {
 	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),

@@ -9,7 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resources returns the names of the resources that may have usage for the query, sorted.
+// resources returns the names of the resources that may have usage for the query, sorted. A resource may turn
+// out to have none.
 func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 	if a.Resource != "" {
 		return values(a.Resource)

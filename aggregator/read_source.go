@@ -82,7 +82,8 @@ func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
 // sumsHours reports whether the windows of a query can only be summed from hours.
 func (s *usageSource) sumsHours(a *ask) bool { return a.window != Hour && !s.calendar.UTC() }
 
-// refuseGone is checkKept with a retention that was read. It sets a.unsure if none is stored.
+// refuseGone returns an error if the query needs hours that the retention has removed. It sets a.unsure if no
+// retention is stored, so that no window is final.
 func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
 	if !s.sumsHours(a) {
 		return nil
@@ -95,8 +96,8 @@ func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
 	return nil
 }
 
-// readClosed sets a.closed to the first hour that is not closed. It moves a.from up to the first
-// window that may have usage.
+// readClosed sets a.closed to the first hour that is not closed. It moves a.from up to the first window that
+// may have usage.
 func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	item, err := s.table.Get(ctx, opUsage, s.keys.UsageClosed())
 	if err != nil {
@@ -144,8 +145,8 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	return nil
 }
 
-// skimResources returns the resources with items below a prefix of a partition, sorted. It makes
-// one request for each, which skips all other items of the last one.
+// skimResources returns the resources with items below a prefix of a partition, sorted. It makes one request
+// for each resource and skips the resource's other items.
 func (s *usageSource) skimResources(ctx context.Context, partition, prefix string) list[string] {
 	return func(yield func(string, error) bool) {
 		for from := prefix; ; {

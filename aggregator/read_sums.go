@@ -10,8 +10,8 @@ import (
 // between reads the usage in the windows between two moments.
 type between func(from, to time.Time) list[piece]
 
-// pieces returns the usage of the query's one resource, in the order of time. It reads the
-// longest stored sums, and in the gaps between them shorter ones, down to hours.
+// pieces returns the usage of the query's one resource, in the order of time. It reads stored sums, the
+// longest windows first. In gaps between them it reads shorter windows, down to hours.
 func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
 	read := func(from, to time.Time) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
@@ -40,7 +40,7 @@ func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, fro
 	return convertList(s.table.Items(ctx, q), sumOf)
 }
 
-// sumOf decodes a stored sum as a piece. The piece has a place if the sum stores one.
+// sumOf decodes a stored sum as a piece. The piece has a plan and parents if the sum stores them.
 func sumOf(item schema.Item) (piece, error) {
 	sum, err := schema.DecodeUsageSum(item)
 	p := piece{start: sum.Start, sum: sum}
@@ -50,9 +50,9 @@ func sumOf(item schema.Item) (piece, error) {
 	return p, err
 }
 
-// sumsOr returns the sums of windows w from one instant to another. Between them it returns the
-// pieces that rest reads. It replaces an entity's sums that are not final, because their hours
-// may have more.
+// sumsOr returns the sums of windows w from one instant to another. For times without a sum it returns the
+// pieces that rest reads. It also does that for an entity's sums that are not final, because the hours may
+// have more.
 func (s *usageSource) sumsOr(a ask, sums list[piece], w schema.UsageWindow, from, to time.Time, rest between) list[piece] {
 	return func(yield func(piece, error) bool) {
 		until := func(at time.Time) (more bool) {

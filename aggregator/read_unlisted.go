@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// addUnlisted adds the usage of entities with a bucket but no snapshot in the current hour, a
-// page of entities at a time. The index that lists them may lag.
+// addUnlisted adds the usage of entities with a bucket but no snapshot in the current hour, a page of
+// entities at a time. They come from an index that may lag.
 func (l *liveHour) addUnlisted(ctx context.Context) error {
 	var entities []string
 	var failed error
@@ -30,8 +30,7 @@ func (l *liveHour) addUnlisted(ctx context.Context) error {
 	return failed
 }
 
-// candidates returns the entities that may belong to the query's owner, from an index. Some names
-// are empty: skip them.
+// candidates lists the entities that the query may count, from an index that may lag. Skip empty names in it.
 func (l *liveHour) candidates(ctx context.Context) list[string] {
 	switch l.ask.Kind {
 	case schema.UsageOfResource:
@@ -62,8 +61,7 @@ func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.It
 	return convertList(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
-// addEntities adds the usage of those entities that belong to the query's owner. It skips empty
-// names.
+// addEntities adds the usage of those entities that the query counts. It skips empty names.
 func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	all := make([]hourly, 0, len(entities))
 	for _, entity := range entities {
@@ -100,8 +98,8 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 	return nil
 }
 
-// addBucket adds the pending part of a bucket to the sums, with a snapshot made meanwhile. It
-// ignores a bucket unused for longer than idle.
+// addBucket adds a bucket to the sums: its snapshot, if another process has just written one, and the growth
+// of its counters. It ignores a bucket unused for longer than idle.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
 	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))
 	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {

@@ -70,8 +70,8 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// listed returns the windows of a query, up to the hour after the open one: whole days of UTC that
-// ended by final, and single hours for the rest. Hours before oldest are left out, days are not.
+// listed splits the hours of a query, up to the hour after the current one, into whole days of UTC that ended
+// by final, and single hours for the rest. It leaves out hours before oldest, but no days.
 func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
@@ -103,7 +103,7 @@ type search struct {
 	found map[Used]bool
 }
 
-// searchDay adds the pairs with a sum on a day. If a day before the first closed hour has no
+// searchDay adds the entities and resources with a sum on a day. If a day before the first closed hour has no
 // sums, it searches each hour.
 func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
@@ -129,7 +129,7 @@ func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// searchHour adds the pairs with a snapshot in one shard of an hour.
+// searchHour adds the entities and resources with a snapshot in one shard of an hour.
 func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) error {
 	return forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
@@ -139,8 +139,8 @@ func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) erro
 	})
 }
 
-// add records a pair of resource and entity if the search wants its resource, under the search's
-// lock. It ignores pairs of failed logins.
+// add records an entity and its resource, if the search is for that resource. It ignores usage of failed
+// logins. It takes the search's lock.
 func (s *search) add(u Used) {
 	if (s.resource == "" || u.Resource == s.resource) && !schema.FormerlyOwn(u.Entity, u.Resource) {
 		s.mu.Lock()

@@ -36,8 +36,8 @@ type tableRetention struct {
 	heard  bool
 }
 
-// newTableRetention returns the retention of a table, which it has not read yet. asked has the
-// fields that the user set; the others are 0. differs may be nil.
+// newTableRetention returns the retention of a table, which it has not read yet. asked has the fields that
+// the user set; the others are 0. differs is called if the table stores other values; it may be nil.
 func newTableRetention(client DynamoDB, table string, asked Retention, differs func(Retention)) *tableRetention {
 	own := Retention{
 		Hours: cmp.Or(asked.Hours, defaultRetention), Days: cmp.Or(asked.Days, defaultRetentionDays), Months: cmp.Or(asked.Months, -1),
@@ -48,9 +48,9 @@ func newTableRetention(client DynamoDB, table string, asked Retention, differs f
 	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
 }
 
-// current returns the table's retention, read at most once in retentionTTL. If none is stored, it
-// stores this process's own. If the read fails, it returns the last one. It calls differs once if
-// the stored one is not the wanted one. It holds r.mu during requests.
+// current returns the table's retention, read at most once in retentionTTL. If none is stored, it stores this
+// process's own. If the read fails, it returns the last one. It calls differs once if the stored one is not
+// the one that the user set. It holds r.mu during requests.
 func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 }
 
-// pairsOf returns the pairs of entity and resource in keys of snapshots, each once, sorted.
+// pairsOf returns the pairs of entity and resource in the given keys of snapshots, each once, sorted.
 func pairsOf(snapshots []schema.Key) []pair {
 	found := map[pair]bool{}
 	for _, key := range snapshots {

@@ -59,7 +59,7 @@ func (r *shardReader) repeatLag() (stop func()) {
 	}
 }
 
-// processAll processes the gathered records until only skipped ones are left, with pauses.
+// processAll processes the gathered records until each is processed or skipped, with pauses between tries.
 // counted is true if any of them was usage or was skipped. It fails only if ctx ends.
 func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) {
 	attempts := attempts{most: r.intake.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
@@ -122,9 +122,8 @@ type attempts struct {
 	skipped    map[recordID]bool
 }
 
-// remaining returns the records to process again: the failed ones and the later ones of their
-// items, in order. It also returns the records that failed for the last time, now skipped. The
-// error is that of one remaining record.
+// remaining returns the records to process again, in order: the failed ones and the later ones of their
+// items. skipped are records that have now failed too often. err is the error of one remaining record.
 func (a attempts) remaining(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {

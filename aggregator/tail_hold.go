@@ -41,9 +41,9 @@ type hold struct {
 	left error
 }
 
-// read reads all shards until ctx ends, or held, the context of the lease. It then waits for the
-// readers, and sets h.left if gathered records stayed unprocessed. It returns errOvertaken if
-// another Tail reads too.
+// read reads all shards until ctx ends, or held does, the context of the lease. It then waits for the shards'
+// readers, and sets h.left to an error if they leave records unprocessed. It returns errOvertaken if another
+// Tail reads the stream too.
 func (h *hold) read(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()
@@ -64,8 +64,8 @@ func (h *hold) read(ctx, held context.Context) error {
 	return err
 }
 
-// beginShards lists the shards when that is due, and starts a reader for each shard with finished
-// parents. It returns the wait until the next call. It reports failed lists to the observer.
+// beginShards lists the shards when that is due, and starts a reader for each shard whose parents are read to
+// their ends. It returns the wait until the next call. It reports failed lists to the observer.
 func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	if !time.Now().Before(h.listNext) {
 		if err := h.list(reading); err != nil {
@@ -86,8 +86,8 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	return max(time.Until(h.listNext), 10*time.Millisecond)
 }
 
-// list finds the table's stream, lists its shards and the begun ones of earlier streams, and sets
-// the time of the next list.
+// list finds the table's stream, lists its shards and those of earlier streams that have a checkpoint, and
+// sets the time of the next list.
 func (h *hold) list(ctx context.Context) error {
 	arn, err := h.intake.stream.source(ctx)
 	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read
@@ -104,8 +104,8 @@ func (h *hold) list(ctx context.Context) error {
 	return nil
 }
 
-// takeShard starts the goroutine that reads a shard. It sends the reader to h.ended when it is
-// done, also after a panic.
+// takeShard starts the goroutine that reads a shard. The goroutine sends its reader to h.ended at its end,
+// also after a panic.
 func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.floor(s)}
 	h.readers[s.ID] = reader

@@ -71,8 +71,8 @@ func (r *shardReader) retrying(op string, try int, err error) {
 	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// followShard reads pages until the shard or reading ends, and processes the gathered records
-// when they are due and at the end. The error is the reason for unprocessed records.
+// followShard reads pages until the shard or reading ends, and processes the gathered records when they are
+// due and at the end. It returns an error if records stay unprocessed.
 func (r *shardReader) followShard(held, reading context.Context) error {
 	defer r.dropGathered()
 	for {
@@ -184,7 +184,7 @@ func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	return limit
 }
 
-// read reads one page and gathers its records, as far as there is room. It reports the lag, and
+// read reads one page and gathers its records, up to the room that it could reserve. It reports the lag, and
 // returns true at the end of the shard.
 func (r *shardReader) read(ctx context.Context) (ended bool) {
 	limit := r.reserve(ctx)
@@ -252,9 +252,9 @@ func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstream
 	return out, err
 }
 
-// gatherRecords appends records to the gathered ones and returns the number appended. It moves
-// the position, reports undecodable records, and drops records of checkpoints: otherwise an idle
-// table would keep itself busy.
+// gatherRecords appends records to the gathered ones and returns the number appended. It moves the position,
+// reports undecodable records, and drops records of the Tail's own checkpoints, which would otherwise cause
+// further checkpoints.
 func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
@@ -280,8 +280,8 @@ func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	return kept
 }
 
-// checkOrder records the highest sequence number so far. It reports a number that is not higher
-// to the observer.
+// checkOrder records number as the highest sequence number so far. If it is not higher than the last, it
+// reports that to the observer.
 func (r *shardReader) checkOrder(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {

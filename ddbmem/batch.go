@@ -21,7 +21,7 @@ type tableKeys struct {
 }
 
 // batchGetItem executes BatchGetItem: it reads the keys to fetch from each table, parses the expressions, and
-// answers by readBatch. It fails unless the batch has 1 to 100 keys.
+// appends the items. It fails unless the batch has 1 to 100 keys.
 func (c *call) batchGetItem() error {
 	var asked []tableKeys
 	c.in.Object(func(member string) {
@@ -184,8 +184,8 @@ type tableWrites struct {
 	writes []batchWrite
 }
 
-// batchWriteItem executes BatchWriteItem: it reads the puts and deletes and makes them by writeBatch. It
-// fails unless the batch has 1 to 25 writes.
+// batchWriteItem executes BatchWriteItem: it reads the puts and deletes, commits them, and appends the
+// answer. It fails unless the batch has 1 to 25 writes.
 func (c *call) batchWriteItem() error {
 	var asked []tableWrites
 	total := 0

@@ -23,7 +23,8 @@ type call struct {
 }
 
 // appendCapacity appends ConsumedCapacity if the request asks for it and something was charged. With list it
-// is an array with an entry for each table. With apart it lists read and write units separately too.
+// is an array with an entry for each table, else one object. With apart it lists read and write units
+// separately too.
 func (c *call) appendCapacity(list, apart bool) {
 	if c.capacity == "" || c.capacity == "NONE" || len(c.use) == 0 {
 		return

@@ -19,8 +19,8 @@ func (h halves) append(b []byte) []byte { return strconv.AppendFloat(b, h.units(
 // one.
 func writeUnits(size int) int64 { return max(1, int64(size+1023)/1024) }
 
-// readHalves is the capacity of reading size bytes: per started 4 KB one unit, or
-// a half when the read may be stale, and at least that.
+// readHalves returns the capacity of reading size bytes, in halves of a read unit: one unit per started 4 KB,
+// or a half if the read need not be consistent. Size 0 costs as much as 4 KB.
 func readHalves(size int, consistent bool) halves {
 	blocks := halves(max(1, (size+4095)/4096))
 	if consistent {
@@ -57,8 +57,8 @@ func (u *usage) useOf(t *table) *tableUse {
 	return x
 }
 
-// index returns the charge of an index, and adds an empty one if the request has not used the index yet. The
-// pointer is valid until the next call.
+// index returns the charge of an index, and adds an empty one if the request has not used the index yet. A
+// later call of index invalidates the pointer.
 func (u *tableUse) index(name string) *indexUse {
 	for i := range u.indexes {
 		if u.indexes[i].name == name {

@@ -118,10 +118,9 @@ func (db *DB) OnWrite(hook func(Write)) {
 	db.engine.hooks = append(db.engine.hooks, hook)
 }
 
-// SplitStream closes every open shard of the table's stream, as DynamoDB does after some
-// hours and when a partition is split, and opens children in the place of each, 1 or
-// more: the items of the shard are shared among them. Readers have to read a shard to its
-// end before its children. It fails if the table has no enabled stream.
+// SplitStream closes every open shard of the table's stream, as DynamoDB does after some hours and when a
+// partition is split, and opens new shards in its place: children of them, at least 1, which share its keys.
+// A reader must read a shard to its end before its children. It fails if the table has no enabled stream.
 func (db *DB) SplitStream(table string, children int) error {
 	if children < 1 || children > 1024 {
 		return fmt.Errorf("ddbmem: %d children for a shard; give 1 to 1024", children)

@@ -27,7 +27,7 @@ type definition struct {
 }
 
 // readDefinition reads the parameters of CreateTable. BillingMode defaults to PROVISIONED. It fails for
-// unsupported parameters; check does the rest.
+// unsupported parameters. Method check finds contradictory ones later.
 func readDefinition(r *wire.Reader) (*definition, error) {
 	d := &definition{kinds: map[string]string{}, billing: "PROVISIONED"}
 	r.Object(func(member string) {

@@ -23,11 +23,9 @@ type answer struct {
 	seq    int64
 }
 
-// Do executes a request of the AWS JSON 1.0 protocol in process. It makes
-// a DB an aws.HTTPClient: any SDK configuration can use it as
-// Options.HTTPClient. It returns the context's error if that ends during an
-// injected latency, and a network error for a fault of that kind; an error too for a DB
-// that New did not make.
+// Do executes a request of the AWS JSON 1.0 protocol in process. It makes a DB an aws.HTTPClient: any SDK
+// configuration can use it as Options.HTTPClient. It returns ctx's error if ctx ends during an injected
+// latency, a network error for a fault of that kind, and an error if db was not made by New.
 func (db *DB) Do(req *http.Request) (*http.Response, error) {
 	if !db.isMade() {
 		return nil, errNotMade

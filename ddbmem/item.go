@@ -122,7 +122,8 @@ func (st *statement) checkWrite(v verb) error {
 	return nil
 }
 
-// returnedAttributes returns the attributes that ReturnValues requests of a change, nil for NONE.
+// returnedAttributes returns the attributes that a write answers with: those that its parameter ReturnValues
+// requests, or nil for NONE.
 func (st *statement) returnedAttributes(ch *change) value.Map {
 	switch st.returnValues {
 	case "ALL_OLD":

@@ -33,8 +33,8 @@ func newPartitions(write, read float64) *partitions {
 	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
 }
 
-// allowanceNow returns the allowance of u, refilled up to now and at most one second's units. It is nil
-// without a limit. p.mu must be held.
+// allowanceNow returns the read or write units that a partition key may still use now, of at most one
+// second's units. u names the key and the kind. It is nil if the DB has no limit. p.mu must be held.
 func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	perSecond := p.perSecond[u.write]
 	if perSecond <= 0 {
@@ -50,7 +50,8 @@ func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	return a
 }
 
-// isExhausted reports whether the allowance of u is used up at the time now. It is false without a limit.
+// isExhausted reports whether a partition key has no read or write units left at the time now. u names the
+// key and the kind. It is false if the DB has no limit.
 func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	if p == nil {
 		return false
@@ -61,7 +62,8 @@ func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	return a != nil && a.units <= 0
 }
 
-// takeUnits subtracts cost from the allowance of u at the time now, also below zero.
+// takeUnits subtracts cost from the units that a partition key has left at the time now. The rest may fall
+// below zero. u names the key and the kind.
 func (p *partitions) takeUnits(u partitionUse, cost halves, now time.Time) {
 	if p == nil {
 		return

@@ -260,7 +260,7 @@ type page struct {
 }
 
 // addRow adds the next row to the page if the filter matches it, and reports whether to go on. A page has at
-// least one row, and ends at 1 MB or at its limit, even at the last row.
+// least one row. It ends at 1 MB or at its limit.
 func (p *page) addRow(r *row) bool {
 	if p.scanned > 0 && p.bytes+r.size > maxPage {
 		p.full = true

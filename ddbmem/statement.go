@@ -81,8 +81,8 @@ func readStatement(r *wire.Reader, kind string) *statement {
 	return st
 }
 
-// readMember reads one member of a request into st: keys, items and expression texts here, all others by
-// readScalar.
+// readMember reads one member of a request into st: keys, items and texts of expressions. It passes members
+// with a single value to readScalar.
 func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {
@@ -223,7 +223,8 @@ func (st *statement) bindExpressions(db *engine) error {
 }
 
 // boundExpression parses an expression and checks it with st's placeholders. It returns nil if text is nil.
-// kind is its cache's key, name the request member for the error.
+// kind separates cached conditions, updates and projections of equal text. name is the request member, for
+// the error.
 func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
 	var none T
 	if text == nil {
@@ -293,7 +294,8 @@ func checkPlaceholderKeys[V any](member string, given map[string]V, prefix byte)
 	return nil
 }
 
-// checkUnused fails if a given name or value occurs in none of the expressions. Their placeholders are used.
+// checkUnused fails if the request gives a name or value that no expression uses. used are the placeholders
+// that the expressions use.
 func (st *statement) checkUnused(used []expr.Refs) error {
 	if len(used) == 1 && len(used[0].Names) == len(st.env.Names) && len(used[0].Values) == len(st.env.Values) {
 		return nil
@@ -330,7 +332,8 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 }
 
 // statement reads the whole body as one statement of a kind in members and parses its expressions. It fails
-// if the body or an expression is invalid. It also sets c.capacity.
+// if the body or an expression is invalid. It also stores in c.capacity whether the request asks for consumed
+// capacity.
 func (c *call) statement(kind string) (*statement, error) {
 	st := readStatement(c.in, kind)
 	c.in.End()

@@ -28,8 +28,8 @@ type transactItem struct {
 
 var transactVerbs = map[string]verb{"Put": verbPut, "Update": verbUpdate, "Delete": verbDelete, "ConditionCheck": verbCheck}
 
-// transactWriteItems executes TransactWriteItems: it reads and checks its items and makes them under the
-// commit lock by transact. It fails unless there are 1 to 100 items.
+// transactWriteItems executes TransactWriteItems: it reads and checks its items, and commits all or none
+// under the commit lock. It fails unless there are 1 to 100 items.
 func (c *call) transactWriteItems() error {
 	var items []transactItem
 	token := ""
@@ -169,8 +169,8 @@ func (e *engine) transactTables(items []transactItem) ([]*table, error) {
 	return tables, nil
 }
 
-// planTransact returns the change of every item, without its new attributes. An item with an invalid key has
-// a ValidationError as its reason; its change may be nil.
+// planTransact returns the change of every item. Its new attributes are computed later. An item with an
+// invalid key has a ValidationError as its reason; its change may be nil.
 func planTransact(items []transactItem, tables []*table, operation string) ([]*change, []Reason) {
 	changes := make([]*change, len(items))
 	reasons := make([]Reason, len(items))
@@ -329,8 +329,8 @@ func canonicalValue(b []byte, v value.Value) []byte {
 	return value.Append(b, v)
 }
 
-// transactGetItems executes TransactGetItems: it reads 1 to 100 keys and answers by readTransact under the
-// read lock.
+// transactGetItems executes TransactGetItems: it reads 1 to 100 keys, and appends their items under the read
+// lock.
 func (c *call) transactGetItems() error {
 	var items []*statement
 	c.in.Object(func(member string) {

@@ -41,7 +41,7 @@ func (c *call) updateTable() error {
 }
 
 // readAlteration reads the parameters of UpdateTable. It fails without a table name or for unsupported
-// parameters; check does the rest.
+// parameters. Method check finds those that do not fit the table.
 func readAlteration(r *wire.Reader) (*alteration, error) {
 	a := &alteration{kinds: map[string]string{}, indexUpdates: map[string]throughput{}}
 	r.Object(func(member string) {

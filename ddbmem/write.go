@@ -13,9 +13,9 @@ const (
 	verbCheck
 )
 
-// planWrite checks the key of a write and returns its change with the stored row but no new item. Hooks see
-// the API call operation. The change is nil if the key is invalid. With an error about an index key the
-// change has its key.
+// planWrite checks the key of a write and returns its change, with the stored item as the old one. The new
+// item is still missing. operation is the API call that hooks of OnWrite see. It fails with a nil change if
+// the key is invalid, and with the change if a put has an invalid index key.
 func (t *table) planWrite(st *statement, v verb, operation string) (*change, error) {
 	ch := &change{table: t, operation: operation}
 	if v != verbPut {

@@ -39,7 +39,7 @@ func (c *clock) now() time.Time {
 	return time.Unix(0, c.at.Load()).UTC()
 }
 
-// moveTo moves the clock to an instant, never back. In a bubble it sleeps until then.
+// moveTo moves the clock to an instant, never back. In a bubble of testing/synctest it sleeps until then.
 func (c *clock) moveTo(at time.Time) {
 	if c.bubble {
 		<-time.After(time.Until(at))

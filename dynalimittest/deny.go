@@ -70,8 +70,8 @@ func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynali
 // isOwn reports whether it is a call of this package.
 func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
 
-// denying returns the service's observer o, extended by the work of DenyNext. It hides the calls
-// of this package from o. It fails the test if a call is inside a bubble and the limiter was made
+// denying returns the service's observer o, extended: it denies calls as DenyNext demands, and does not pass
+// this package's own calls to o. It fails the test if a call is made inside a bubble and the limiter was made
 // outside, or the reverse.
 func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	service := o
@@ -102,7 +102,8 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	return o
 }
 
-// forService returns hear without the calls of this package. hear may be nil.
+// forService returns an observer's function that calls hear, except for this package's own calls. hear may be
+// nil.
 func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if hear != nil && !isOwn(ctx) {
@@ -120,8 +121,8 @@ type call struct {
 
 type callKey struct{}
 
-// enterCall lets a call enter, and takes all its tokens if DenyNext denies it. The returned context
-// carries them for leaveCall.
+// enterCall begins a call. If DenyNext demands its denial, it waits until the call is alone, and takes all
+// tokens of its buckets. The returned context carries them.
 func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context.Context {
 	denies := l.denials.Add(-1) >= 0
 	if !denies {
@@ -139,8 +140,8 @@ func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// leaveCall gives back the tokens of enterCall, lets other calls enter, and fails the test if a call to
-// deny was admitted.
+// leaveCall ends a call. It gives back the tokens that enterCall took, and lets other calls begin. It fails
+// the test if a call that DenyNext should deny was admitted.
 func (l *Limiter) leaveCall(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {

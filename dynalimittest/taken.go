@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Taken returns the amounts that calls took from a bucket and did not give back, in whole tokens by limit: the
-// bucket's counters, less the amounts of Exhaust. It leaves untouched limits out.
+// Taken returns the amounts that calls took from a bucket and did not give back, in whole tokens by limit. It
+// does not count Exhaust. It leaves untouched limits out.
 func (l *Limiter) Taken(entity, resource string) dynalimit.Amounts {
 	l.t.Helper()
 	taken := dynalimit.Amounts{}

@@ -204,8 +204,8 @@ func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events
 	return b.answer()
 }
 
-// readableRecords returns the records to process: those before the first unreadable one that is tried
-// again. Later records may concern its item, and must not be counted before it.
+// readableRecords returns the records to process: those before the first unreadable one that Lambda sends
+// again. The records after it may change the same item, and must be counted later.
 func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -262,7 +262,7 @@ func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggreg
 	h.logGaps(result.Gaps)
 }
 
-// logGaps warns of each gap up to mostGapsLogged, then of the number of others.
+// logGaps logs a warning for each gap up to mostGapsLogged, then one with the number of the others.
 func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	for i, g := range gaps {
 		if i == mostGapsLogged {
@@ -288,8 +288,8 @@ func (h *Handler) reportBatch(b *batch) {
 }
 
 // answer names the first record of the batch to send again. Lambda sends everything from the lowest number
-// on. A record without a number comes with the last numbered one before it or, by an empty number, with the
-// whole batch.
+// on. For a record without a number it names the last numbered one before it, or else the whole batch by an
+// empty number.
 func (b *batch) answer() events.DynamoDBEventResponse {
 	answer := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	if b.first == len(b.received) {

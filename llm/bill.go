@@ -5,8 +5,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// billOf returns the cost of a usage at price p. Its reported tier counts, else the requested tier asked,
-// else the standard one. A tier or tool without a price costs as much as the dearest.
+// billOf returns the cost of a usage at price p. It is billed at the tier that the usage reports, else at
+// asked, the requested tier, else at the standard one. A tier or tool without a price costs as much as the
+// dearest.
 func billOf(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
@@ -73,8 +74,9 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// billingTiers returns the tiers that may bill a call; the dearest of them counts. It is the call's own tier,
-// and for a long context also the standard one. It is nil, all tiers, if its own has no price.
+// billingTiers returns the tiers at which a call may be billed, of which the dearest counts: its own tier
+// and, for a long context, the standard one too. It returns nil, which means all tiers, if its own tier has
+// no price.
 func billingTiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil

@@ -102,9 +102,9 @@ func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error),
 	return tell, c.unsettledError(countErr, leaseErr)
 }
 
-// SettleSoon is Settle for a caller that has an answer to pass on. It writes the give-back
-// in the background, as dynalimit.Lease.SettleSoon does, and the next call already counts on it.
-// Options.OnSettled receives the result. Errors are those of Settle, for the immediate part.
+// SettleSoon is Settle for a caller that has an answer to pass on. It writes the give-back in the background,
+// as dynalimit.Lease.SettleSoon does, and the next call already counts on it. Options.OnSettled receives the
+// result. It returns errors of Settle that occur before the background write.
 func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	if err := c.checkUsable(ctx); err != nil {
 		return err
@@ -149,11 +149,9 @@ func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell fu
 	return err == nil || done, err
 }
 
-// settledAs marks the call as reported and returns a callback that passes its end to Options.OnSettled. The
-// callback does nothing if the option is nil or an earlier one was returned.
-//
-// The amounts are the lease's final charge, nil if it was given back. Hold the call's lock; run the callback
-// after releasing it.
+// settledAs marks the call's end as reported, and returns a callback that reports it to Options.OnSettled
+// with the error of the settlement. The callback does nothing if the option is nil or the end was reported
+// before.
 func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
 	if c.told || c.guard.opts.OnSettled == nil {
 		return func(error) {}
@@ -184,8 +182,8 @@ func (c *Call) sourceOfTokens() Source {
 	return Reported
 }
 
-// unsettledError returns an *UnsettledError with the two failures, nil if both are nil. It forgets an invalid
-// record, so that the next Settle may bring another. Hold the lock.
+// unsettledError returns an *UnsettledError with the two failures, nil if both are nil. It drops an invalid
+// record, so that the next Settle can use another one. Hold the lock.
 func (c *Call) unsettledError(countErr, leaseErr error) error {
 	if countErr == nil && leaseErr == nil {
 		return nil
@@ -267,7 +265,7 @@ func (c *Call) Rollback(ctx context.Context) error {
 }
 
 // giveBackSoon settles the lease at 0 of each limit in the background. It does nothing if the call has a
-// record or its lease is settled. Its error is one of the immediate part.
+// record or its lease is settled. It returns errors of the start only, not of the background write.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Used()
@@ -280,9 +278,9 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 	})
 }
 
-// giveBack marks the call as rolled back and calls back, which must return the lease's amounts and pass the
-// result to its callback. It returns back's error. It does nothing if the call has a record or its lease is
-// settled.
+// giveBack marks the call as rolled back and calls back, which must give back the lease's amounts and pass
+// the result of that to its argument. It returns back's error. It does nothing if the call has a record or
+// its lease is settled.
 func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
 	if c.record != nil || c.settled {
@@ -352,9 +350,9 @@ func (c *Call) hasEnded() bool {
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// endWithUsage ends the call by settle at its usage, or at its meter's count if the usage has no tokens.
-// Without either it gives everything back, unless failure shows that the call was cut: then the prompt's
-// estimate stays.
+// endWithUsage ends the call at its usage, with the function settle, or at its meter's count if the usage has
+// no tokens. Without either it gives everything back, unless failure shows that the call was cut: then the
+// prompt's estimate stays.
 func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
 		usage.Tokens, usage.unseen = c.meteredUsage(usage)
@@ -392,8 +390,8 @@ func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (U
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// meteredUsage returns the meter's count and the part that the estimate must replace. Tools and sound count
-// as seen if u reports them.
+// meteredUsage returns the meter's count and the parts that it lacks, for which the estimate is charged.
+// Tools and sound are not lacking if u reports them.
 func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().billedUsage()
 	if unseen == partsUnseen && !u.saysNoMore() {

@@ -112,9 +112,9 @@ func (e *UnsettledError) Unwrap() []error {
 	return causes
 }
 
-// runTogether runs both functions at once and returns both errors. If one panics, the other
-// ends first, and the panic continues here: in a goroutine of its own it would end
-// the process. If the second ends its goroutine, runTogether returns that as its error.
+// runTogether runs both functions at once and returns both errors. If one panics, the other ends first, and
+// the panic continues here: in a goroutine of its own it would end the process. If the second ends its
+// goroutine without a result, its error says so.
 func runTogether(first, second func() error) (err, other error) {
 	var ended *guard.Ended
 	done := make(chan struct{})

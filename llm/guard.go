@@ -253,8 +253,9 @@ func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	return nil
 }
 
-// acquireEstimate acquires the estimated amounts, and waits in line up to Request.Wait. It lowers amounts
-// above a burst in n.estimate to the burst, but not below the prompt's, and never for money.
+// acquireEstimate acquires the estimated amounts, and waits in line up to Request.Wait. If an amount exceeds
+// the limit's burst, it lowers it to the burst, but never below the prompt's amount, and never an amount of
+// money.
 func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	for {

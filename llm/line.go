@@ -19,8 +19,8 @@ type Pauser interface {
 	Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error
 }
 
-// waitInLine waits for n's amounts, up to r.Wait and ending before ctx's deadline. It returns denial if that
-// is too short for the turn to come, or if the wait ends first.
+// waitInLine waits for n's amounts, up to r.Wait and ending before ctx's deadline. It returns denial if the
+// denial's retry time is longer, or if the wait ends without tokens.
 func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial error, opts []dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	until, ok := dynalimit.RetryAfter(denial)
 	most := longestWait(ctx, r.Wait)

@@ -88,8 +88,9 @@ type need struct {
 	money           map[string]*held
 }
 
-// needOf measures a call before it is made: for each limit the estimate and the prompt's part. Limits of
-// money keep the price that they read in need.money. It returns the error of a Measure, such as ErrNoPrice.
+// needOf returns the amounts of a call before it is made: for each limit the estimate, and the part of the
+// prompt alone. It stores the prices that limits of money have read. It returns the error of a Measure, such
+// as ErrNoPrice.
 func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {

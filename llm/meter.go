@@ -53,8 +53,8 @@ func (m *Meter) Seen() prices.Tokens {
 	return m.seen
 }
 
-// billedUsage returns the count, and the part that it does not cover. For a reply without a counted prompt it
-// includes the prompt's estimate.
+// billedUsage returns the counted tokens, and which parts of the usage they lack. For a reply without a
+// counted prompt it includes the prompt's estimate.
 func (m *Meter) billedUsage() (prices.Tokens, unseen) {
 	t := m.Seen()
 	switch {

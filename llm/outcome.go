@@ -21,11 +21,11 @@ type Outcome struct {
 	Processed bool
 }
 
-// finalUsage returns the usage to charge for a call without a provider's usage; back is true if everything is
-// given back.
+// finalUsage returns the usage to charge for a call without a usage of its provider. If back is true,
+// everything is given back instead.
 //
-// The usage u is the meter's count and e the estimate. The flag sent means that the request was on its way,
-// left that the caller left.
+// u is the meter's count, and e the estimate. sent tells that the request was on its way, left that the
+// caller left.
 func (o Outcome) finalUsage(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
 	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError

@@ -53,7 +53,8 @@ func newRequestID() string {
 }
 
 // capAmounts lowers, in place, the amounts that exceed a burst according to err. It returns false if it
-// lowers nothing, or if an amount of least exceeds a burst; then the call can never fit.
+// lowers nothing, or if an amount of least, the smallest amounts, exceeds a burst: then the call can never
+// fit.
 func capAmounts(amounts, least dynalimit.Amounts, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {

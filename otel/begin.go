@@ -25,7 +25,7 @@ type begunKey struct {
 	granted                 bool
 }
 
-// first reports whether this is the first call with these labels, and remembers them.
+// first reports whether these labels are new, and remembers them.
 func (b *begun) first(of begunKey) bool {
 	b.mu.RLock()
 	seen := b.seen[of]

@@ -143,7 +143,7 @@ func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	}
 }
 
-// correctedBy records the duration of a lease's correction and counts the tokens charged or given back, by
+// correctedBy records the duration of a lease's correction, and counts the tokens charged or given back, by
 // limit.
 func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))

@@ -35,9 +35,9 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 	return meters.Meter(scope)
 }
 
-// New makes an observer for dynalimit.Options.Observer that reports the limiter's events to a
-// provider of meters and to one of tracers; nil means no metrics, or no spans. Several
-// limiters may have the same one. An error is one of the provider.
+// New makes an observer for dynalimit.Options.Observer that reports the limiter's events to a provider of
+// meters and to one of tracers; nil means no metrics, or no spans. Several limiters may use one observer.
+// Errors come from the provider.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Options) (observe.Observer, error) {
 	l := labels{}
 	if opts != nil {

@@ -43,10 +43,10 @@ func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) 
 	}, g.all...)
 }
 
-// Watch measures how a limiter and its repository are, by Health and ConfigCacheStats, whenever
-// metrics are read, without requests; no provider, nil, measures nothing. One limiter of a provider
-// can be watched at a time. Unregister it when the limiter is closed. It also begins the count of the
-// table's outages, at 0, so that the first one shows. An error is one of the provider.
+// Watch reports the limiter's Health and the repository's ConfigCacheStats as metrics, whenever metrics are
+// read, without requests to the table. A nil provider reports nothing. One limiter of a provider can be
+// watched at a time. Unregister it when the limiter is closed. It also starts the count of the table's
+// outages at 0, so that the first one shows as an increase. Errors come from the provider.
 func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dynalimit.Repository) (metric.Registration, error) {
 	g := &gauges{Meter: meterOf(meters)}
 	i := &instruments{Meter: g.Meter}

@@ -113,11 +113,10 @@ func (p CallPrice) validate(model string) error {
 	return nil
 }
 
-// For returns the rates of a call, and the rate of its sound, 0 if unknown, for a number of input
-// tokens and for one of these tiers; "" is the standard one, and without tiers all count. Of several
-// fitting kinds the dearest holds, class by class. Missing prices are assumed: those of
-// the cache classes as Rates describes, and that of sound in proportion to the
-// standard tier's text, rounded up.
+// For returns the rates of a call, and the rate of its sound, 0 if unknown, for a number of input tokens and
+// one of the tiers; "" is the standard one, and no tiers means all. If several prices apply, it takes the
+// dearest, class by class. Missing prices are assumed: those of the cache classes as Rates describes, and
+// that of sound in proportion to the standard tier's text, rounded up.
 func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound int64) {
 	for _, v := range p.all() {
 		if v.Above > 0 && v.Above >= inputTokens || len(tiers) > 0 && !slices.Contains(tiers, v.Tier) {
@@ -132,7 +131,7 @@ func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound i
 	return rates, sound
 }
 
-// assumedSound returns the assumed rate of sound for a kind of call with the text rate input. It scales the
+// assumedSound returns the assumed rate of sound for calls whose text costs the rate input. It scales the
 // standard tier's sound by the ratio of their text rates.
 func (p CallPrice) assumedSound(input int64) int64 {
 	if p.Input <= 0 || input <= p.Input {

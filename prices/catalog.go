@@ -12,8 +12,8 @@ func Catalog() []Price {
 	return slices.Concat(catalogBedrock(), catalogAnthropic(), catalogGemini(), catalogOpenAI())
 }
 
-// priceFacts returns a price row for each model id, all with the same rates. The source had them on the day
-// checked; they hold from the day from, always if that is empty.
+// priceFacts returns a price row for each model id, all with the same rates. source is where they were found,
+// on the day checked. They apply from the day from on, or always if that is empty.
 func priceFacts(source, checked, from string, rates Rates, models ...string) []Price {
 	rows := make([]Price, len(models))
 	for i, model := range models {

@@ -44,8 +44,8 @@ func CatalogList() List {
 	return list
 }
 
-// dearest returns the prices of p and q together. Of a class, sound or tool that both price, the dearer
-// holds.
+// dearest returns the prices of p and q together. If both have a price for a token class, for sound or for a
+// tool, it is the dearer one.
 func (p CallPrice) dearest(q CallPrice) CallPrice {
 	for _, c := range classes {
 		ours, theirs := c.Rate(&p.Rates), c.Rate(&q.Rates)
@@ -66,8 +66,8 @@ func tier(name string, input, output, cacheRead int64) CallRates {
 	return CallRates{Tier: name, Rates: Rates{Input: input, Output: output, CacheRead: cacheRead}}
 }
 
-// callsByHand returns prices, by model, that the table lacks: tiers of Codex, long contexts of Sonnet 4 and
-// 4.5, searches, and the sound of dropped models.
+// callsByHand returns prices, by model, that the embedded table lacks: tiers of Codex, long contexts of
+// Sonnet 4 and 4.5, searches, and the sound of models that the table has no longer.
 //
 // Gemini's Flash models have the tiers of 2027, with text at twice the price.
 func callsByHand() map[string]CallPrice {
@@ -118,8 +118,8 @@ func bedrockVersions() []Price {
 	return rows
 }
 
-// versioned reports whether a model's full id ends in -v1 or -v2. Some ids have a version number of their own
-// instead.
+// versioned reports whether the full Bedrock id of a model ends in a version such as -v1. Ids of some newer
+// models do not.
 func versioned(model string) bool {
 	for _, without := range []string{"openai.", "anthropic.claude-opus-5", "mistral.mistral-large-3"} {
 		if strings.HasPrefix(model, without) {

@@ -30,8 +30,8 @@ var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "go
 // a call asks for it by name.
 const liteLLMPlaces = "provider_specific_entry"
 
-// addCall adds a row's complete prices of calls to Calls. Rows with costs beyond tokens and tools go to
-// unbounded. Two rows of one model become two kinds of calls, and the dearer holds.
+// addCall adds a row's complete prices of calls to Calls. A row with costs other than of tokens and tools
+// goes to l.unbounded. Two rows of one model become two prices of which the dearer applies.
 func (l *List) addCall(id string, row map[string]json.RawMessage) {
 	if ofOneRegion(id) || !hasPrice(row) {
 		return
@@ -62,8 +62,8 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 // dated is the date at the end of an id.
 var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
 
-// dateCalls gives a dated id without other kinds of calls those of its undated model if their standard rates
-// are equal. The list often has only the standard rates of a dated id.
+// dateCalls completes the price of each dated model id that has a standard price only. If that equals the
+// price of the undated id, it copies the undated id's prices of tiers and long contexts.
 func (l *List) dateCalls() {
 	for id, call := range l.Calls {
 		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
@@ -81,8 +81,8 @@ func (p *CallPrice) tool(name string, micros int64) {
 	p.Tools[name] = max(p.Tools[name], micros)
 }
 
-// liteLLMCall returns a row's complete price. If why is not empty, it names a field with a cost that no
-// number of tokens or uses bounds, or an unreadable one.
+// liteLLMCall returns a row's complete price. why is empty, or names a field that is unreadable or has a cost
+// other than of tokens and tools.
 func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
@@ -135,7 +135,8 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 }
 
 // liteLLMKind returns the rates in a row's fields that end in suffix. Missing input and output rates are
-// those of the standard kind. It returns why unchanged, or the first error if why is empty.
+// those of the standard kind. why is the reason to skip the row that was found so far, if any; the second
+// result is that, or else the first error.
 func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, string) {
 	rates, err := ratesOf(row, suffix)
 	if err == nil && suffix != "" {
@@ -154,8 +155,8 @@ func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, str
 	return rates, why
 }
 
-// addPlaces adds a kind of call for service in the US if raw has a factor above 1 for it, because a provider
-// may choose that place.
+// addPlaces adds a tier for service in the US if raw, LiteLLM's factors by place, has a factor above 1 for
+// it, because a provider may choose that place.
 func (p *CallPrice) addPlaces(raw json.RawMessage) {
 	factors, _ := jsonFields(raw)
 	factor, err := strconv.ParseFloat(string(factors["us"]), 64)

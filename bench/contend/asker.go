@@ -30,8 +30,8 @@ type ours struct {
 	waits bool
 }
 
-// ask acquires a token of the bucket, or waits for it if o.waits. It returns the denial's retry
-// time.
+// ask acquires a token of the bucket, or waits for it if o.waits. After a denial it returns true and the time
+// until a retry.
 func (o ours) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	if o.waits {
 		_, err = o.Wait(ctx, bucket, subject.Resource, subject.One)
@@ -61,7 +61,7 @@ func newRedisRate(t task) (asker, error) {
 	return &redisRate{client, redis_rate.NewLimiter(client), limit}, nil
 }
 
-// ask requests a token of the bucket. It returns the denial's retry time.
+// ask requests a token of the bucket. After a denial it returns true and the time until a retry.
 func (r *redisRate) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	got, err := r.limiter.Allow(ctx, bucket, r.limit)
 	if err != nil {
@@ -102,7 +102,8 @@ func newRueidis(t task) (asker, error) {
 	return &viaRueidis{client, rueidis.NewLuaScript(takeOne), []string{fmt.Sprint(t.Settings.Burst), fmt.Sprint(t.Settings.Rate)}}, nil
 }
 
-// ask requests a token of the bucket by the script. It returns the denial's retry time.
+// ask runs the script, which takes a token of the bucket. After a denial it returns true and the time until a
+// retry.
 func (r *viaRueidis) ask(ctx context.Context, bucket string) (denied bool, rest time.Duration, err error) {
 	got, err := r.script.Exec(ctx, r.client, []string{bucket}, r.args).AsIntSlice()
 	if err == nil && len(got) != 2 {

@@ -18,8 +18,8 @@ import (
 // trips is the number of round trips that bare measures, before and after a contest.
 const trips = 50
 
-// bare sends UpdateItem requests one after another, without a limiter, and records their times in
-// into. That is the least wait of one caller.
+// bare sends UpdateItem requests one after another, without a limiter, and records their times in into. A
+// limiter with one caller cannot be faster.
 func bare(ctx context.Context, endpoint string, into latency.Histogram) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()

@@ -97,8 +97,8 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	return l.sum, l.asker.close(closing)
 }
 
-// goroutine calls in a closed loop, or at its share of the offered load. In the second case a call's time
-// counts from its due instant.
+// goroutine makes calls until the context until ends: each after the last, or at its share of the offered
+// load. With an offered load, a call's time counts from its due instant. number is that of the goroutine.
 func (l *load) goroutine(ctx, until context.Context, number int) {
 	s := l.Settings
 	var sum tally
@@ -128,8 +128,8 @@ func (l *load) goroutine(ctx, until context.Context, number int) {
 	l.sum = l.sum.plus(sum)
 }
 
-// call makes one call for the entity id and counts it in sum. It calls granted for a grant. It
-// returns the time to rest: after a denial the retry time, after a failure 10 ms.
+// call makes one call for the entity id and counts it in sum. It calls granted for a grant. It returns the
+// time to pause before the next call: the retry time after a denial, 10 ms after a failure.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
 	if l.Settings.Call == "wait" {
 		ctx = until

@@ -57,8 +57,9 @@ type task struct {
 	Keys     string // in the form of credentials.ParseKeySet
 }
 
-// open makes a part in this process. A store has latency from the first call of look on. A nil store client
-// means the usual transport of a service.
+// open makes the store, or a keeper if t has an endpoint, in this process, and returns its handler. The store
+// has latency from the first call of look on. The client store sends a keeper's requests; nil means the usual
+// transport.
 func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	if t.Endpoint == "" {
 		var options []ddbmem.Option
@@ -83,8 +84,8 @@ func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	return n.server, part{look: func() (used, error) { return used{Keepers: cpu()}, nil }, end: n.close}, nil
 }
 
-// work is the main function of a part in a process of its own. It reports its address, and answers each
-// further order with its usage.
+// work is the main function of a process that runs the store or a keeper. It reports its address, and then
+// answers each order with its usage.
 func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {
@@ -117,8 +118,8 @@ type fleet struct {
 	targets   []target
 }
 
-// startPart starts a part and waits for its address. In virtual time it runs in this process, else in
-// one of its own.
+// startPart starts the store or a keeper and waits for its address. In virtual time it runs in this process,
+// else in a process of its own.
 func (f *fleet) startPart(ctx context.Context, t task) (part, error) {
 	if f.Virtual {
 		handler, p, err := t.open(&http.Client{Transport: f.store.transport})

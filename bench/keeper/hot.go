@@ -54,8 +54,7 @@ func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// look returns the usage of the store so far. The first call turns on the latency and the
-// conflicts.
+// look returns the store's usage so far. It also turns on the latency and the conflicts of requests.
 func (h *hot) look(db *ddbmem.DB) (used, error) {
 	out, err := db.Client().DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &tables.Usage})
 	if err != nil {

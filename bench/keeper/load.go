@@ -25,8 +25,8 @@ type question struct {
 	body                []byte
 }
 
-// questionOf returns the request of an arrival in a run. Each run has its own ids, so that records are not
-// duplicates.
+// questionOf returns the HTTP request for an arrival. run is part of the record's id, so that records of
+// different runs are not duplicates.
 func questionOf(run uint32, a arrival, t target, now time.Time) question {
 	if a.kind == selection {
 		return question{method: http.MethodGet, path: t.path() + "/model-selection", token: t.token}
@@ -36,8 +36,7 @@ func questionOf(run uint32, a arrival, t target, now time.Time) question {
 		run, a.number, label, model, now.UTC().Format(time.RFC3339Nano))}
 }
 
-// ask sends a request to a part and returns the body of the answer. A status of 300 or more is an
-// error.
+// ask sends a request to a keeper and returns the body of the answer. A status of 300 or more is an error.
 func (p part) ask(ctx context.Context, q question) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, q.method, p.endpoint+q.path, bytes.NewReader(q.body))
 	if err != nil {

@@ -16,8 +16,8 @@ type report struct {
 // units begin with the kind of the request.
 var units = [kinds]string{selection: "select", submission: "submit"}
 
-// newReport computes the values of a measurement from its answers and usage, by the second and by
-// the call. With s.Virtual it omits processor times.
+// newReport computes the values of a measurement, per second and per call, from the answers (came) and the
+// resources used (u). With s.Virtual it omits processor times.
 func newReport(s settings, came *outcome, u used) *report {
 	seconds := max(s.For, came.elapsed).Seconds()
 	submitted, selected := float64(came.byKind[submission].done), float64(came.byKind[selection].done)

@@ -100,7 +100,8 @@ func (w *wire) dial() *dynamodb.Client {
 	})
 }
 
-// fail begins the outage if down is true, else ends it. For "hang" it stops the store's process.
+// fail begins the outage if down is true, else ends it. The outage "hang" stops and resumes the store's
+// process.
 func (w *wire) fail(down bool) error {
 	w.down.Store(down)
 	if w.way != "hang" {
@@ -112,7 +113,7 @@ func (w *wire) fail(down bool) error {
 	return w.store.Process.Signal(syscall.SIGCONT)
 }
 
-// Do sends a request to the store. In an outage it fails as w.way says.
+// Do sends a request to the store. In an outage it fails in the way w.way, such as "hang".
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if !w.down.Load() {
 		return w.client.Do(r)

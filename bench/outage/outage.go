@@ -46,8 +46,8 @@ type outcome struct {
 	values program.Values
 }
 
-// runOutage runs callers under a policy, takes their store away by a failure for s.lasting, and
-// returns the outcome. It waits until the limiter has written everything.
+// runOutage runs callers under a policy, makes their store fail for s.lasting, and returns the outcome. It
+// waits until the limiter has written everything.
 func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePolicy, failure string) (*outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lasting+2*settling)
 	defer cancel()
@@ -125,9 +125,9 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 	return limiter, subject.Touch(ctx, limiter, small, 0)
 }
 
-// measureOutage takes the store away for s.lasting and waits until it answers again. Its values
-// count the refusals of a caller with 5 s and the admissions of a small limit. They also have the
-// time from the next probe to the table's answer.
+// measureOutage makes the store fail for s.lasting, then waits until the limiter is normal again. Its values
+// count the refusals of a caller that waits 5 s and the calls admitted by a small limit, and have the times
+// until the limiter was normal: from the end of the outage and from the next probe.
 func measureOutage(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
 	c.outage(began)

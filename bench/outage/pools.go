@@ -49,8 +49,8 @@ func (c poolCase) measure(ctx context.Context) (program.Values, error) {
 	return medians, nil
 }
 
-// run lets a pool die once. It measures until the store itself has served every caller. Its values are that
-// time, the failed calls, and the calls that the policy admitted.
+// run makes all pooled connections die once, and waits until the store has served every caller. Its values
+// are that time, the failed calls, and the calls that the policy admitted.
 func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()

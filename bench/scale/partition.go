@@ -52,8 +52,8 @@ func (p *partition) take(units float64, now time.Time) bool {
 // reset restarts the counts.
 func (p *partition) reset() { p.asked, p.throttled = 0, 0 }
 
-// since returns the mean load a second, and the highest, from the second from until before to. Both
-// are shares of the ceiling, and 0 without one.
+// since returns the partition's mean load a second, and the highest, over the seconds from up to, but not
+// including, to. Both are shares of the ceiling, and 0 without a ceiling.
 func (p *partition) since(from, to int) (mean, peak float64) {
 	if !p.bounded() {
 		return 0, 0

@@ -168,7 +168,7 @@ func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	}
 }
 
-// oneCall makes one call and records its outcome, if it began in the measured time. It takes w.mu.
+// oneCall makes one call and records its outcome, if it began after the warm-up. It takes w.mu.
 func (w *world) oneCall(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting
@@ -227,7 +227,7 @@ func (w *world) fail(err error) {
 	w.errors[cause(err)]++
 }
 
-// cause returns the name of an API error, or the text of any other.
+// cause returns the code of an API error, or the text of any other error.
 func cause(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) {

@@ -42,8 +42,8 @@ func (c auditCmd) Validate() error {
 	return cmp.Or(wantCount(c.Limit), err)
 }
 
-// auditQuery returns the query of the flags. now resolves relative times. It raises --from to
-// firstEvents, before which there are no events.
+// auditQuery returns the query of the flags. now resolves relative times. An earlier --from becomes
+// firstEvents, because no event is older.
 func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
@@ -59,8 +59,8 @@ func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	return q, nil
 }
 
-// auditTarget returns the target of the flags as events store it: "$SYSTEM" or its like for
-// --system, --resource, --plan or --of-namespace, else --target.
+// auditTarget returns the target of the flags as events store it: such as "$SYSTEM" for --system or
+// "$PLAN:pro" for --plan pro, else the text of --target.
 func (c auditCmd) auditTarget() string {
 	switch {
 	case c.System:

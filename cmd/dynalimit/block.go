@@ -49,8 +49,8 @@ func (l blockSource) sourceScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
-// shutsOut describes the calls that a block of the source at refuses.
-func shutsOut(at admin.Scope) string {
+// describeRefused describes the calls that a block of the source at refuses.
+func describeRefused(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
 	case at.Entity != "":
@@ -139,8 +139,8 @@ type blockChange struct {
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
-// setBlock changes the block of the source, after a confirmation for the system, and prints the
-// result. marks is the new state for a dry run, and change stores it.
+// setBlock changes the block of the source, after a confirmation for the system, and prints the result. marks
+// are the new marks of the source, which a dry run prints, and change stores them.
 func (l blockSource) setBlock(
 	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
@@ -206,8 +206,8 @@ func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
-// blockedAbove returns the nearest less specific source that still blocks calls of the source at,
-// or nil. says is that source's configuration: with Admit it is an exception.
+// blockedAbove returns the nearest less specific source that still blocks calls of the source at, or nil.
+// says is the configuration of that source; if it has Admit, the source is an exception.
 func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
@@ -232,9 +232,9 @@ func printBlock(out *term.Output, j blockChange, lines []string) {
 	switch {
 	case j.DryRun:
 	case j.After.Blocked || j.After.BlockedExcept:
-		fmt.Fprintf(out, "Shut out: %s. End it with 'dynalimit block lift %s'.\n", shutsOut(j.Scope), flagsOf(j.Scope))
+		fmt.Fprintf(out, "Shut out: %s. End it with 'dynalimit block lift %s'.\n", describeRefused(j.Scope), flagsOf(j.Scope))
 	case j.Before.Blocked || j.Before.BlockedExcept:
-		fmt.Fprintf(out, "Let in again, unless another source is blocked: %s.\n", shutsOut(j.Scope))
+		fmt.Fprintf(out, "Let in again, unless another source is blocked: %s.\n", describeRefused(j.Scope))
 	}
 	switch {
 	case j.After.BlockedExcept && len(j.Exceptions) == 0:
@@ -263,7 +263,7 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		return term.Stream(out, blockedSources(ctx, repo), term.List[blockedSource]{
 			Titles: []string{"SOURCE", "OF", "RESOURCE", "SHUT OUT"},
 			Row: func(b blockedSource) []string {
-				out := shutsOut(b.Scope)
+				out := describeRefused(b.Scope)
 				if b.Except {
 					out += ", but for exceptions"
 				}

@@ -100,8 +100,8 @@ func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// addTokens adds the given amounts to the bucket by add, and prints the result. For a dry run,
-// after returns the tokens of limit l with n more.
+// addTokens adds the given amounts to the bucket by add, and prints the result. A dry run prints the result
+// of after: the tokens of limit l once n are added.
 func (c addition) addTokens(
 	ctx context.Context, g *globals, out *term.Output,
 	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
@@ -209,8 +209,9 @@ func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource 
 	return errors.Join(limiter.Resume(ctx, entity, resource, "by hand"), limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// fillBucket calls do with --id or a new id, and prints the result. A dry run prints the result of
-// would for each limit. units are the units of the named limits, which the bucket must have.
+// fillBucket calls do, which refills the bucket under the id of --id or a new one, and prints the tokens
+// before and after. A dry run prints the tokens that would returns for each limit. units are the units of the
+// named limits; a dry run fails if the bucket lacks one.
 func (b bucketFlags) fillBucket(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
@@ -240,8 +241,8 @@ func (b bucketFlags) fillBucket(
 	})
 }
 
-// computeRefill fills j.Limits with the result of would for each limit of the stored bucket. It
-// sets j.Missing without a bucket, and fails if a limit in units is missing.
+// computeRefill fills j.Limits with the tokens before a refill and, from would, after it, for each limit of
+// the stored bucket. It sets j.Missing if the bucket does not exist, and fails if it lacks a limit of units.
 func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {

@@ -44,7 +44,7 @@ func (b *budgetCmd) onKeeper(ctx context.Context, out *term.Output, run func(*bu
 	return b.onTables(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
 }
 
-// showResult prints the result of get on a keeper: as JSON, or by print.
+// showResult calls get with a keeper and prints its result, as JSON or with print.
 func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		value, err := get(k)
@@ -55,7 +55,8 @@ func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get 
 	})
 }
 
-// showExisting is showResult for an organisation or, unless "", an app, which must exist.
+// showExisting is showResult for an organisation or, unless app is "", an app. It fails if that does not
+// exist.
 func showExisting[T any](
 	ctx context.Context, b *budgetCmd, out *term.Output, org, app string, get func(*budget.Keeper) (T, error), print func(T),
 ) error {

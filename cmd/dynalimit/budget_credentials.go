@@ -180,7 +180,7 @@ func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 	})
 }
 
-// issueSecret issues a secret by do, writes it to the file of --out or prints it, and prints the
+// issueSecret calls do to issue a secret, writes the secret to the file of --out or prints it, and prints the
 // result. It prepares the file first, so that no secret is lost.
 func (c account) issueSecret(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,

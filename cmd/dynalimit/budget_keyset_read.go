@@ -28,8 +28,8 @@ const vaultPrefix = "secretsmanager:"
 // vaultTime bounds one read of such a secret.
 const vaultTime = 15 * time.Second
 
-// keyLoader returns a loader of the document of --keyset, and the interval at which a service
-// should reload it. Reading a file is free.
+// keyLoader returns a loader of the document of --keyset, and the interval at which a service should reload
+// it: a file more often than a secret of AWS, because reading it is free.
 func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials.KeyLoader, every time.Duration, err error) {
 	name, vault := strings.CutPrefix(f.Keyset, vaultPrefix)
 	switch {

@@ -167,8 +167,8 @@ func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[st
 	}
 }
 
-// orgToChange returns the stored organisation, or a new one that PutOrg refuses if another
-// caller creates it first.
+// orgToChange returns the stored organisation. If there is none, it returns a new one, which PutOrg refuses
+// if another caller creates it first.
 func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, error) {
 	org, err := k.Setup().GetOrg(ctx, id)
 	if errors.Is(err, budget.ErrNotFound) {
@@ -177,8 +177,8 @@ func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, 
 	return org, err
 }
 
-// appToChange returns the stored app, or a new one that PutApp refuses if another caller creates it
-// first. An app that was only seen in calls counts as new.
+// appToChange returns the stored app. If there is none, it returns a new one, which PutApp refuses if another
+// caller creates it first. An app that has calls but no configuration counts as new.
 func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
 	app, err := k.Setup().GetApp(ctx, org, id)
 	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, without a PUT
@@ -190,8 +190,8 @@ func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.
 // putTries is the maximal number of retries of a change that others overtake.
 const putTries = 20
 
-// whileOvertaken runs change, which reads, changes and writes. It repeats it after a pause while
-// other callers write first, up to putTries times.
+// whileOvertaken runs change, which reads, changes and writes. If another caller writes first, it repeats
+// change after a pause, up to putTries times.
 func whileOvertaken(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {

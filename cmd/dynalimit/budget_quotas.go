@@ -127,7 +127,7 @@ func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	return err
 }
 
-// inOrderings fails for a label outside the orderings of the organisation and of all its apps.
+// inOrderings fails if a label of --quota is in no ordering: neither the organisation's nor one of its apps'.
 func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
 	for app, err := range k.Setup().Apps(ctx, c.Org) {
@@ -141,8 +141,8 @@ func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org bud
 	return inOrdering(sortedKeys(c.Quota), ordering)
 }
 
-// putApp stores the quotas at the app, beside its own ones or else the inherited ones. It fails if the
-// organisation's scope is ORG, because it then ignores quotas of apps.
+// putApp stores the quotas at the app. It keeps the app's other quotas or, if the app has none, copies those
+// of the organisation. It fails if the organisation's scope is ORG, because it then ignores quotas of apps.
 func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)

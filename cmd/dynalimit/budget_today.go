@@ -80,8 +80,8 @@ func dateOf(day string) string {
 	return t.Format(time.DateOnly)
 }
 
-// dayName formats a day of the library's form with its weekday: "Fri 2026-01-23". It returns an
-// invalid day as it is.
+// dayName formats a day such as 20260123 with its weekday, as "Fri 2026-01-23". It returns an invalid day as
+// it is.
 func dayName(day string) string {
 	t, err := time.Parse(time.DateOnly, dateOf(day))
 	if err != nil {

@@ -263,8 +263,8 @@ func configText(c admin.LimitConfig) string {
 	return orDash(text)
 }
 
-// sourceEffect describes the effect of a source on the call: it blocks, is in force, or is hidden.
-// It returns "" if it says nothing.
+// sourceEffect describes the effect of a source on the call: it blocks, is in force, or is hidden. It returns
+// "" for a source without a setting that matters to the call.
 func sourceEffect(l decision.Source) string {
 	switch {
 	case l.Config.Blocked:

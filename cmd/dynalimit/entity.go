@@ -60,8 +60,8 @@ func entityFacts(e admin.Entity) map[string]string {
 	return all
 }
 
-// chargesText says whether calls charge the parent, and by all its sources or only its own. It
-// returns "" without a parent.
+// chargesText describes the buckets of a parent that calls charge: all of its sources with cascade, those
+// made for it without, and none with detached. It returns "" without a parent.
 func chargesText(parent string, cascade, detached bool) string {
 	switch {
 	case parent == "" && detached:

@@ -82,7 +82,7 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if err := c.storeEntity(ctx, repo, &e); err != nil {
 			return err
 		}
-		tellUnknown(ctx, repo, out, c.Plan, c.Parent, !c.Cascade && !c.Detached)
+		noteUnknown(ctx, repo, out, c.Plan, c.Parent, !c.Cascade && !c.Detached)
 		after := entityToJSON(e)
 		return out.Show(entityChange{nil, &after, true, c.DryRun}, func() {
 			printDone(out, e.ID, diffFacts(out, nil, entityFacts(e)), c.DryRun, "Made. In force everywhere within a minute.")
@@ -199,7 +199,7 @@ func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if c.Parent != nil {
 			parent = *c.Parent
 		}
-		tellUnknown(ctx, repo, out, plan, parent, !after.Cascade && !after.Detached)
+		noteUnknown(ctx, repo, out, plan, parent, !after.Cascade && !after.Detached)
 		lines := diffFacts(out, entityFacts(before), entityFacts(after))
 		old, now := entityToJSON(before), entityToJSON(after)
 		return out.Show(entityChange{&old, &now, len(lines) > 0, c.DryRun}, func() { printChange(out, c.ID, lines, c.DryRun) })

@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// tellUnknown notes a plan or a parent that is not in the table ("" is skipped): it may be
-// stored later, or its name is misspelt. If the parent counts by its own sources, it also notes
-// where those are missing. It ignores read errors.
-func tellUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
+// noteUnknown prints a note about a plan without limits, or a parent without a record ("" is skipped): its
+// name may be misspelt. If counts is true, calls charge the parent by the limits made for it, and a note says
+// if these are missing. It ignores read errors.
+func noteUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !planIsThere(ctx, repo, plan) {
 		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows the plans", plan)
 	}

@@ -32,8 +32,8 @@ func explainCommands(app *kong.Application) {
 	}
 }
 
-// printHelp prints kong's help: for the program without subcommands, and with a different text
-// for --local of a command with its own tables.
+// printHelp prints kong's help. For the program it leaves out subcommands. For `keeper serve` it explains
+// --local in another way, because that command has tables of its own.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	options.NoExpandSubcommands = c.Selected() == nil
 	options.FlagsLast = options.NoExpandSubcommands

@@ -25,8 +25,8 @@ type addCmd[L source] struct {
 
 func (c addCmd[L]) Validate() error { return c.validateRaise(c.Limits, c.Only, c.DryRun) }
 
-// Run adds limits to the source, or replaces limits of the same names. With --until it raises them
-// for a time instead.
+// Run adds limits to the source, or replaces limits of the same names. With --until it raises their capacity
+// until that time instead.
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
 	if c.Until != nil {
@@ -116,9 +116,8 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 	return f, err
 }
 
-// groupLimits returns the names of the limits of groups for the owners of scopes, each with its
-// group. It considers the groups of the source's resource, or all groups if the source is for
-// every resource.
+// groupLimits returns the names of limits on groups of models, each with its group. It reads the groups of
+// at's resource, or all groups if at has no resource, and on them the sources of the owners of scopes.
 func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, scopes []admin.Scope) (map[string]string, error) {
 	limits, models := admin.New(repo).Limits, []admin.Scope{{Everyone: true, Resource: at.Resource}}
 	if at.Resource == "" {
@@ -182,8 +181,8 @@ type removeCmd[L source] struct {
 	changes
 }
 
-// Run removes limits from the source, and the marks of limits that it lifts. It fails if the source
-// has none of the names.
+// Run removes limits from the source, and names from its list of lifted limits. It fails if the source has
+// none of the names.
 func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		before := len(config.Limits) + len(config.Lifted)

@@ -19,8 +19,8 @@ type raising struct {
 	Replace bool    `help:"With --until, take the place of a raise that is larger or ends later."`
 }
 
-// validateRaise refuses flags that contradict a raise, malformed limits and repeated names. Without
-// --until it only refuses --replace.
+// validateRaise refuses flags that contradict a raise, malformed limits and repeated names. Without --until
+// it refuses only --replace. texts are raises such as NAME=N.
 func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	switch {
 	case r.Until == nil && r.Replace:

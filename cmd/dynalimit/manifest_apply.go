@@ -109,7 +109,7 @@ func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error 
 	})
 }
 
-// noteWaiting prints the holder of the lock, once, and repeats that until endWaiting.
+// noteWaiting prints the holder of the lock once, and again regularly until the wait ends.
 func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	if r.waited != nil {
 		return
@@ -133,7 +133,7 @@ func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	last := start
 	return func(done, total int) {
 		at := now(ctx)
-		if at.Sub(last) < tellEvery || done == 0 || done == total {
+		if at.Sub(last) < noteInterval || done == 0 || done == total {
 			return
 		}
 		last = at

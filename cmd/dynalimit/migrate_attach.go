@@ -24,8 +24,8 @@ type attachJSON struct {
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// readUnattached returns the records with a parent that neither counts nor is detached, sorted by
-// parent.
+// readUnattached returns the records with a parent that calls do not charge, and without the mark detached
+// that says so. They are sorted by parent.
 func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
 	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
 		if err != nil {
@@ -51,8 +51,8 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attachParents makes the parents of undecided records count, after a confirmation. It prints
-// refused records and fails if there are any.
+// attachParents makes calls charge the parents of records without a decision about that, after a
+// confirmation. It prints refused records and fails if there are any.
 func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := readUnattached(ctx, repo)

@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
-// tellEvery is the time between two lines of progress.
-const tellEvery = 2 * time.Second
+// noteInterval is the time between two lines of progress.
+const noteInterval = 2 * time.Second
 
 // progress reports the progress of a scan of the whole table, at most every two seconds, with
 // the remaining time of the pass.
@@ -72,7 +72,7 @@ func (p *progress) reportPass(pass int, read int64, what string) {
 	if pass != p.pass {
 		p.pass, p.before, p.began = pass, read, at
 	}
-	if at.Sub(p.told) < tellEvery {
+	if at.Sub(p.told) < noteInterval {
 		return
 	}
 	p.told = at

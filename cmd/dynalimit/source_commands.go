@@ -165,7 +165,7 @@ type listed interface {
 
 type listCmd[N listed] struct{}
 
-// Run prints the names of kind N, one a line.
+// Run prints the names of all objects of kind N (plans, resources or the like), one a line.
 func (listCmd[N]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		var kind N

@@ -11,8 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificSources returns the sources that satisfy match and precede the source than for some
-// call.
+// moreSpecificSources returns the sources that satisfy match and that some call uses before the source than.
 func moreSpecificSources(
 	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, sources iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {
@@ -47,8 +46,8 @@ func moreSpecificSources(
 	return found, nil
 }
 
-// isMoreSpecific reports whether the source s precedes the source than for some call. plan is the
-// plan of the entity of s.
+// isMoreSpecific reports whether some call uses the source s before the source than. plan is the plan of the
+// entity of s.
 func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	switch {
 	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
@@ -66,7 +65,7 @@ func isMoreSpecific(s, than admin.Scope, plan string) bool {
 // batch is the number of sources read at once.
 const batch = 100
 
-// readConfigs returns the configurations of scopes as they are read, in batches. It ends with the
+// readConfigs returns the configurations of scopes one by one. It reads them in batches. It ends with the
 // first error.
 func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
 	return func(yield func(admin.ScopedConfig, error) bool) {
@@ -88,8 +87,8 @@ func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Se
 	}
 }
 
-// inBatches groups elements into slices of n; the last may be shorter. An error ends the sequence,
-// without the elements held so far.
+// inBatches groups elements into slices of n; the last may be shorter. An error ends the sequence; the
+// elements of an unfinished slice are lost.
 func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var some []T

@@ -104,7 +104,7 @@ func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.O
 	return c.protectStack(ctx, g, client, result)
 }
 
-// findStack returns the stack, or nil if it is to be created. With --clean-up it deletes a failed
+// findStack returns the stack that d names, or nil if it does not exist. With --clean-up it deletes a failed
 // one first.
 func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)

@@ -50,8 +50,8 @@ const (
 	longestGrace = 25 * time.Hour // then hours are final
 )
 
-// keptRetention returns the retention of hours, and that of all windows. An unset flag gives 0, and
-// a flag of 0 gives -1: for ever.
+// keptRetention returns the retention of hours, and that of all windows. A period is 0 if its flag is not
+// set, and -1, for ever, if the flag is 0.
 func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	var r aggregator.Retention
 	for _, keep := range []struct {

@@ -108,8 +108,8 @@ func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	return &s
 }
 
-// startArchive archives in a goroutine until ctx ends. wait waits for its end and returns an error
-// if items were left. A nil archiver does nothing.
+// startArchive archives in a goroutine until ctx ends. The returned function waits for its end, and returns
+// an error if items were not archived. A nil archiver does nothing.
 func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
@@ -125,8 +125,8 @@ func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	return func() error { return a.leftError(<-ended) }
 }
 
-// startOnce archives the items that have expired by now, in a goroutine. wait waits for its end and
-// returns an error if items were left. A nil archiver does nothing.
+// startOnce archives the items that have expired by now, in a goroutine. The returned function waits for its
+// end, and returns an error if items were not archived. A nil archiver does nothing.
 func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }

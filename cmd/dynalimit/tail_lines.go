@@ -66,7 +66,7 @@ func (t *follower) printSummary(f followed) {
 // clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
-// printNote prints a note for operators beside the progress. It takes t.mu.
+// printNote prints a note for operators without disturbing the line of progress. It takes t.mu.
 func (t *follower) printNote(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -30,8 +30,8 @@ type pace struct {
 // paceKey is the context key of a test's pace.
 type paceKey struct{}
 
-// paceOf returns the waiting times of --once: a test's from ctx, or those for an engine or AWS. AWS
-// returns empty pages in between, so they are longer.
+// paceOf returns the waiting times of --once: those that a test put into ctx, else those for AWS or, with
+// engine, shorter ones. AWS needs longer ones, because it returns empty pages in between.
 func paceOf(ctx context.Context, engine bool) pace {
 	if p, ok := ctx.Value(paceKey{}).(pace); ok {
 		return p
@@ -52,7 +52,7 @@ func (t *follower) followStream(ctx context.Context) error {
 	if t.closer != nil {
 		beside.Go(func() { _ = t.closer.Run(going) }) // failures are noted
 	}
-	beside.Go(func() { t.tellEvery(going) })
+	beside.Go(func() { t.printRegularly(going) })
 	archived := t.archive.startArchive(going)
 	err := t.tail.Run(ctx)
 	stop()
@@ -71,8 +71,8 @@ func (t *follower) followStream(ctx context.Context) error {
 	return nil
 }
 
-// tellEvery prints the progress every --every until ctx ends, and every second on a terminal.
-func (t *follower) tellEvery(ctx context.Context) {
+// printRegularly prints the progress every --every until ctx ends, and every second on a terminal.
+func (t *follower) printRegularly(ctx context.Context) {
 	every := t.Every
 	if t.out.Width > 0 && !t.out.JSON {
 		every = time.Second
@@ -96,7 +96,7 @@ func (t *follower) followOnce(ctx context.Context) error {
 	defer stop()
 	over := t.out.Watch("the stream of " + t.where)
 	archived := t.archive.startOnce(following, t.pace)
-	go t.tellEvery(following)
+	go t.printRegularly(following)
 	ended := make(chan error, 1)
 	counting, counted := context.WithCancel(following)
 	go func() { ended <- t.tail.Run(counting) }()
@@ -124,8 +124,8 @@ func (t *follower) followOnce(ctx context.Context) error {
 	return err
 }
 
-// caughtUp waits until no record waits, as p reports, or until ended receives the tail's end. It
-// fails with ctx, or if the tail cannot continue.
+// caughtUp waits until p reports that all records from before the start are processed, or until ended
+// delivers the tail's error. It returns an error if ctx ends, or if the tail cannot continue.
 func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()

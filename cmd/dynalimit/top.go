@@ -53,7 +53,7 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	return g.viewBuckets(ctx, out, func(repo *dynalimit.Repository, meter *live.Meter) error {
-		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Order: c.Sort, Told: c.tellFar(ctx, out), Now: func() time.Time { return now(ctx) }}
+		reader := &live.Reader{Admin: admin.New(repo), Meter: meter, Most: c.Most, Order: c.Sort, Told: c.progressPrinter(ctx, out), Now: func() time.Time { return now(ctx) }}
 		reader.Used = func(ctx context.Context) ([]string, error) { return g.resourcesOfBuckets(ctx, meter, c.Most) }
 		what, before := live.What{Resource: c.Resource, Entities: c.Entity}, live.Counts{}
 		return c.showRepeatedly(ctx, out, func(out *term.Output) error {
@@ -77,11 +77,11 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// tellFar returns a function that notes the number of buckets read, at most every two seconds.
-func (c topCmd) tellFar(ctx context.Context, out *term.Output) func(read int) {
+// progressPrinter returns a function that notes the number of buckets read, at most every two seconds.
+func (c topCmd) progressPrinter(ctx context.Context, out *term.Output) func(read int) {
 	told := now(ctx)
 	return func(read int) {
-		if at := now(ctx); at.Sub(told) >= tellEvery {
+		if at := now(ctx); at.Sub(told) >= noteInterval {
 			told = at
 			out.Notef("dynalimit: %s buckets read", notation.Number(int64(read)))
 		}

@@ -87,7 +87,7 @@ func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader,
 func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
 	told := now(ctx)
 	return func(windows int64, u aggregator.Usage) {
-		if at := now(ctx); at.Sub(told) >= tellEvery {
+		if at := now(ctx); at.Sub(told) >= noteInterval {
 			told = at
 			out.Notef("dynalimit: %s so far, at %s of %s", notation.Many(windows, "window"), u.Start.Format(time.DateOnly), term.Plain(u.Resource))
 		}
@@ -135,9 +135,9 @@ func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) e
 	}, buffer.Flush, nil
 }
 
-// wholeFile writes a file atomically: it replaces an existing one only when it is complete, and
-// keeps its mode. A new file gets the mode of the umask. It follows links. If the path is not a
-// regular file, such as a pipe or a device, it writes through.
+// wholeFile writes a file atomically: it replaces an existing one only when it is complete, and keeps its
+// mode. A new file gets the mode of the umask. It follows links. A path that is a pipe or a device is written
+// directly.
 func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
 	is, err := os.Stat(path)
 	if err == nil && !is.Mode().IsRegular() {

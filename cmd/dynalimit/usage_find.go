@@ -108,7 +108,8 @@ func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) 
 	}
 }
 
-// readingUsage calls run with the table and a reader of its usage. Days begin at midnight in zone.
+// readingUsage opens the table and a reader of its usage, and calls run with both. Days begin at midnight in
+// zone.
 func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		client, err := g.connectOptions(ctx).Client(ctx)

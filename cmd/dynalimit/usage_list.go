@@ -65,7 +65,7 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 	for u, err := range all {
 		if err != nil {
 			flush()
-			tellNotes(out, told)
+			printAmountNotes(out, told)
 			return err
 		}
 		if len(held) > 0 && held[0].Resource != u.Resource {
@@ -77,7 +77,7 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 		}
 	}
 	flush()
-	tellNotes(out, told)
+	printAmountNotes(out, told)
 	if none {
 		nothingUsed(out, a)
 	}
@@ -148,8 +148,8 @@ func unrecordedCell(l aggregator.LimitUsage) string {
 	return amountCell(l.Unit, l.Unrecorded)
 }
 
-// tellNotes explains unknown, pending and unrecorded amounts, if the totals have any.
-func tellNotes(out *term.Output, totals []ledger.Total) {
+// printAmountNotes prints an explanation of unknown, pending and unrecorded amounts, if the totals have any.
+func printAmountNotes(out *term.Output, totals []ledger.Total) {
 	var unseen, pending, unrecorded bool
 	for _, t := range totals {
 		unseen, pending, unrecorded = unseen || t.Unseen > 0, pending || t.Pending != 0, unrecorded || t.Unrecorded != 0

@@ -103,7 +103,7 @@ func (c usageReportCmd) progressPrinter(ctx context.Context, out *term.Output) f
 	return func(resource string, done, of int) {
 		mu.Lock()
 		defer mu.Unlock()
-		if at := now(ctx); at.Sub(told) >= tellEvery {
+		if at := now(ctx); at.Sub(told) >= noteInterval {
 			told = at
 			out.Notef("dynalimit: %d of %s read, of %s", done, notation.Many(of, "entity"), term.Plain(resource))
 		}

@@ -59,8 +59,8 @@ type consumer struct {
 	used tallies
 }
 
-// readResources reads the usage of each resource with its consumers and totals, and returns the
-// resources that have any.
+// readResources reads the usage of each resource, in total and by consumer, and returns the report of each
+// resource that has usage.
 func (s *survey) readResources(ctx context.Context) ([]report.Resource, error) {
 	users, err := s.readUsers(ctx)
 	if err != nil {
@@ -176,7 +176,8 @@ func (s *survey) readTotal(ctx context.Context, q aggregator.Query) (tallies, er
 	return s.tallyUsage(s.reader.Resource(ctx, q.Resource, q), false)
 }
 
-// tallyUsage groups usage by limit and window. once subtracts amounts that a parent also counted.
+// tallyUsage groups usage by limit and window. If once is true, it subtracts the amounts that a parent counts
+// too.
 func (s *survey) tallyUsage(all usages, once bool) (tallies, error) {
 	found := tallies{}
 	for u, err := range all {
@@ -209,8 +210,8 @@ func (t tallies) tallyFor(limit string, windows int) *tally {
 	return t[limit]
 }
 
-// resourceReport returns the page's data of a resource, a limit each. For all entities it first
-// completes total in place.
+// resourceReport returns the page's data of a resource: a chart for each limit. If the survey is of all
+// entities, it first completes total, in place, by the sums of users.
 func (s *survey) resourceReport(name string, total tallies, users []consumer) report.Resource {
 	if s.entity == "" {
 		s.completeTotal(total, users)
@@ -222,8 +223,7 @@ func (s *survey) resourceReport(name string, total tallies, users []consumer) re
 	return r
 }
 
-// completeTotal fills the windows of total that no stored total covers with the sums of the users'
-// usage.
+// completeTotal sets each window of total without a stored sum to the sum of the users' usage.
 func (s *survey) completeTotal(total tallies, users []consumer) {
 	for _, u := range users {
 		for limit := range u.used {

@@ -37,8 +37,8 @@ type Correction struct {
 // Used returns the sum of the held, counted, doubtful and gone tokens: the use that the lease reports.
 func (h *Holding) Used() int64 { return h.Held + h.Counted + h.Doubt + h.Gone }
 
-// To returns the correction that brings usage to target. A decrease is taken from counted, then doubtful,
-// then held tokens; gone tokens stay.
+// To returns the correction that brings the holding's usage to target. It takes a decrease from counted
+// tokens first, then from doubtful, then from held ones, and never from gone ones.
 func (h *Holding) To(target int64) Correction {
 	change := target - h.Used()
 	if change >= 0 {
@@ -64,8 +64,8 @@ func (h *Holding) Landed(amount int64, window bucket.WindowID) {
 	h.Take(n, window)
 }
 
-// Take adds an amount that the bucket took in a window. The held tokens of an earlier window become counted,
-// because they can only come off the counter now.
+// Take adds an amount that the bucket took in a window. Held tokens of an earlier window become counted: they
+// can be taken off the counter, but no longer given back to the bucket.
 func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	if window != h.Window && !(window.IsSlots() && h.Held > 0) { // slots of one lease are alike
 		h.Counted += h.Held
@@ -116,8 +116,8 @@ func (h *Holding) GiveInVain(amount int64) {
 	h.Vain += amount
 }
 
-// BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do the counted tokens
-// that a write of the bucket had counted.
+// BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do counted tokens whose
+// count was in the deleted bucket.
 func (h *Holding) BucketDeleted() {
 	if h.Window.IsSlots() { // the process takes them again from the new bucket
 		return

@@ -54,7 +54,7 @@ func (q *Queue) Give(r bucket.Rate, amount, now int64) {
 	q.filled = max(0, q.filled-amount)
 }
 
-// Share is the part of a limit that a process may admit on its own: burst and refill
+// Share returns the part of a limit that a process may admit during an outage: its burst and refill
 // multiplied by share, which is above 0 and at most 1.
 func Share(r bucket.Rate, share float64) bucket.Rate {
 	if share >= 1 {

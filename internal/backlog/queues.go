@@ -68,8 +68,8 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	return &b.limits[len(b.limits)-1].Queue
 }
 
-// Admit takes the requested amounts, all or nothing, and sets the Level of every ask. room is false if the
-// queues of another bucket do not fit. Then nothing was decided.
+// Admit adds the requested amounts to the queues of a bucket if all of them fit, and sets the Level of every
+// ask. If room is false, there is no memory for another bucket, and nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	return admitted, true
 }
 
-// Change fills queues with amounts above 0, and takes out those below 0. It never denies.
+// Change adds positive amounts to the queues of a bucket, and takes out negative ones. It never denies.
 func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -106,6 +106,7 @@ func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	}
 }
 
+// change adds amounts of 0 or more to the queues of their limits, and takes out negative ones.
 func (b *bucketQueues) change(asks []Ask, now int64) {
 	for _, a := range asks {
 		if q := b.queue(a.Name, a.Share); a.Amount >= 0 {
@@ -116,7 +117,8 @@ func (b *bucketQueues) change(asks []Ask, now int64) {
 	}
 }
 
-// queuesOf returns the queues of a bucket, made if there is room; else nil. t.mu must be held.
+// queuesOf returns the queues of a bucket. It makes them if there is room or other queues have emptied, else
+// it returns nil. t.mu must be held.
 func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	if b := t.byBucket[of]; b != nil {
 		return b
@@ -134,7 +136,8 @@ func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	return b
 }
 
-// moved restores the order of the heap after a change of the bucket's queues. t.mu must be held.
+// moved computes when b's queues will be empty after a change, and restores the order of the heap. t.mu must
+// be held.
 func (t *Queues) moved(b *bucketQueues) {
 	b.empty = 0
 	for i := range b.limits {
@@ -171,7 +174,7 @@ func (t *emptyFirst) Push(b any) {
 	t.order = append(t.order, one)
 }
 
-// Pop implements heap.Interface.
+// Pop removes and returns the last element, for package heap.
 func (t *emptyFirst) Pop() any {
 	last := len(t.order) - 1
 	b := t.order[last]

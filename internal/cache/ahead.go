@@ -16,7 +16,8 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 	return v
 }
 
-// ends reports whether to read a fresh value ahead: once, and not during a known outage of the store.
+// ends reports whether the caller must read a value ahead: it is near its end, no caller has begun to read
+// it, and no outage is known. It marks the value as being read.
 func (c *Loading[K, V]) ends(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
 	if e == nil || e.evicted || e.servesWithin(now, c.TTL-c.Ahead-c.Spread) {

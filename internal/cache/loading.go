@@ -235,8 +235,8 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	return v, err
 }
 
-// awaitRead returns the outcome of a shared read. It gives up if Leave says so, if ctx ends, or, with an old
-// value, after half of the caller's time. It then returns true and the reason.
+// awaitRead returns the outcome of a shared read. It gives up if the channel of Options.Leave closes, if ctx
+// ends, or, with an old value, after half of the caller's time. It then returns the reason, and left is true.
 func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-chan singleflight.Result) (v V, err error, left bool) {
 	var gone <-chan struct{}
 	var why func() error
@@ -287,8 +287,8 @@ func (c *Loading[K, V]) isUnanswered(err error) bool {
 	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
 }
 
-// whileAway returns the value to use during an outage of the store, up to MaxStale past its TTL, or else err.
-// It counts a stale hit or a miss.
+// whileAway returns the value to use during an outage of the store, if it is at most MaxStale past its TTL,
+// or else err. It counts a stale hit or a miss.
 func (c *Loading[K, V]) whileAway(key K, err error) (V, error) {
 	e := c.entries.Get(key)
 	if e == nil || !e.servesUnanswered(c.Now(), c.TTL+c.MaxStale) {
@@ -316,8 +316,9 @@ const (
 	readBeside                 // it starts a read and does not wait
 )
 
-// stale returns the usable value past its TTL, and the action of the caller. It marks the value as being read
-// if the caller is to read it. A value that another caller has just read comes with useOld.
+// stale returns the usable value past its TTL, and what the caller must do: use it, read a new one and wait,
+// or read in the background. It marks the value as being read if the caller must read. If another caller has
+// just read a value, it returns that, to use.
 func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -469,8 +470,8 @@ type Held[K Key, V comparable] struct {
 	place *kept[K, entry[K, V]]
 }
 
-// Hold returns the value that Fresh would return, for later calls of Still. It counts nothing. ok is false if
-// the value is not fresh.
+// Hold returns the value that Fresh would return, for later checks by Still without a lookup. It counts
+// nothing. ok is false if the value is not fresh.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.place(key)
 	if k == nil || !k.value.servesWithin(c.Now(), c.TTL) {
@@ -479,7 +480,7 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	return Held[K, V]{k.value.value, k}, true
 }
 
-// Still reports whether Fresh would return the value at now, a time of Options.Now. It counts as Fresh does.
+// Still reports whether Fresh would still return the held value at the time now. It counts as Fresh does.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
 	if !e.servesWithin(now, c.TTL) || !c.entries.recordUse(held.place) {

@@ -89,8 +89,8 @@ func (r *Recent[K, V]) place(key K) *kept[K, V] {
 	return r.find(hash, key)
 }
 
-// recordUse makes a value the newest, if there were many uses since its last record. It returns false if the
-// value was removed.
+// recordUse moves a value to the newest end of the list, if there were many uses since it was moved last. It
+// returns false if the value was removed.
 func (r *Recent[K, V]) recordUse(k *kept[K, V]) bool {
 	now, recorded := r.uses.Load(), k.recorded.Load()
 	if recorded == removed {

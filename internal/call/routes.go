@@ -165,8 +165,8 @@ type route struct {
 	refresh *refresh
 }
 
-// recordedBuckets returns the buckets of an entity that must have a record, as buckets does. It refuses new
-// calls at an entity without one.
+// recordedBuckets returns the buckets of an entity that a call charges, if the entity must have a record. It
+// refuses a new call of an entity without one. room is space for the result; p bounds the time of the reads.
 func (rs *routes) recordedBuckets(ctx context.Context, r *Request, at place, room []route, p *patience) ([]route, error) {
 	if !at.given {
 		if err := rs.checkUnread(at); err != nil {

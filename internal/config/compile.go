@@ -29,8 +29,9 @@ var plainOrigins = func() map[sources.Source]*plan.Origin {
 	return origins
 }()
 
-// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. The source is
-// their source; readAt and tick are the stamps of their read. A permanent bucket has no ttl.
+// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. source is their
+// source. readAt is the time of their read, and tick orders that read within the process. A permanent bucket
+// has no ttl.
 func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[source], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {
@@ -65,8 +66,8 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Longest: l.Longest.Milliseconds()}
 }
 
-// Override returns a configuration with the limits of a call. They are added, or replace those of the same
-// name; it removes none.
+// Override returns a configuration with the limits of a call. These are added, or replace limits of the same
+// name. No limit is removed.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
@@ -98,8 +99,8 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 // inFlight marks a limit of calls in flight in a fingerprint.
 const inFlight = "calls in flight"
 
-// fingerprint identifies limits, sorted by name, and their ttl policy in 8 bytes. It is the same in every
-// process, and differs when any parameter differs.
+// fingerprint identifies limits, sorted by name, and whether the bucket is permanent, in 8 bytes. It is the
+// same in every process, and changes with any parameter.
 func fingerprint(limits []schema.Limit, permanent bool) []byte {
 	buf := make([]byte, 1, 512)
 	if permanent {

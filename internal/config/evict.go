@@ -26,9 +26,9 @@ func (c *Cache) InvalidateEntities(ids map[string]bool) {
 	c.evict(func(k Key) bool { return ids[k.Entity] })
 }
 
-// InvalidateOwners removes the configurations that depend on sources of the owners. It looks at each once, for
-// any number of owners. Call it before and after the write of a change, because a read that began before the
-// end of the write may have the old items.
+// InvalidateOwners removes the configurations that depend on sources of the owners. It checks each cached
+// configuration once, for any number of owners. Call it before and after the write of a change, because a
+// read that began before the end of the write may have the old items.
 func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
 	if slices.ContainsFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity == "" }) {
 		c.shared.dropAll()

@@ -6,8 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// withRaises returns the configuration from an instant on, in Unix ms: with the raises still in force then,
-// followed by the configurations after each end. c is the configuration without raises.
+// withRaises returns the configuration for the time from an instant on, in Unix ms, with the raises that are
+// then in force. It is linked to the configurations that follow the end of each raise. c is the configuration
+// without raises.
 func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	inForce, _, ends := v.At(from)
 	if ends == 0 {

@@ -36,7 +36,8 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
 }
 
-// fresh returns a configuration if both it and its plan are fresh.
+// fresh returns the cached configuration of a key, or nil unless it and the plan's items are within their
+// TTL.
 func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	c := g.resolved.Fresh(key)
 	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.planItemsKey()) != c.givenPlan() {
@@ -45,8 +46,8 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	return c
 }
 
-// get returns a configuration from the cache, or reads it. It reads it again if the plan's items have changed
-// since.
+// get returns a configuration from the cache, or reads it. It reads the configuration again if it was made
+// from older items of the plan.
 func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {
@@ -60,8 +61,8 @@ func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, er
 	return g.resolved.Get(ctx, read.key, read.load)
 }
 
-// items returns the items of the plan that a call gives, from the cache or read, or the read's error.
-// Unchanged items keep their old pointer, and with it the configurations made from them.
+// items returns the items of the plan that a call gives, from the cache or read, or the read's error. If they
+// are unchanged, it returns the old pointer, so that the configurations made from it stay valid.
 func (g *givenConfigs) items(ctx context.Context, read *configRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
@@ -79,8 +80,8 @@ func (g *givenConfigs) items(ctx context.Context, read *configRead) (*planItems,
 // sameItem reports whether two items are equal.
 func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
 
-// noteDispute remembers the plan that a call gives for an entity. It logs, once per cache, an entity with
-// calls that give two plans.
+// noteDispute remembers the plan that a call gives for an entity. It logs if calls give another plan for an
+// entity, once per cache.
 func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
 	last := g.of.Get(entity)
 	if last != nil && last.plan == plan {

@@ -23,7 +23,7 @@ func (v *Verdict) addRaises(source sources.Source, raises []schema.ConfigRaise) 
 	}
 }
 
-// dropIdleRaises drops the raises without a limit in force to raise. A source raises its own limits and those
+// dropIdleRaises drops the raises that raise no limit in force. A source can raise its own limits and those
 // of less specific sources.
 func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
@@ -64,7 +64,7 @@ func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 func (r Raise) EndsMS() int64 { return r.Until * 1000 }
 
 // At returns the limits in force at an instant, in Unix ms: each with its largest raise that has not ended.
-// raised are those raises. ends is the first of their ends; 0 without raises.
+// raised are those raises. ends is the earliest end of a raise, in Unix ms; 0 without raises.
 func (v *Verdict) At(ms int64) (limits []Limit, raised []Raise, ends int64) {
 	limits = slices.Clone(v.Limits)
 	for i := range limits {

@@ -30,8 +30,8 @@ type Ask struct {
 
 // Load returns the configuration of an entity on a resource, and reads it if it is not fresh. One consistent
 // read gets the entity's record, the four sources and the bucket. A second one gets the plan's two sources if
-// the record names a plan. The caller waits until then, unless it is zero; the read goes on for others. It
-// fails with a reason, or with an error of the store.
+// the record names a plan. The caller waits until the time until, unless that is zero; the read continues for
+// other callers. It fails with the reason that the limits are unknown, or with an error of the store.
 func (c *Cache) Load(ctx context.Context, ask Ask, until time.Time) (found Found, err error) {
 	caller := ctx
 	if !until.IsZero() {
@@ -60,7 +60,7 @@ func (c *Cache) Load(ctx context.Context, ask Ask, until time.Time) (found Found
 }
 
 // Reread reads the configuration by a read that begins after the call, and stores it in the cache. It fails
-// with a reason, or with an error of the store.
+// with the reason that the limits are unknown, or with an error of the store.
 func (c *Cache) Reread(ctx context.Context, key GivenKey) (cfg *Resolved, err error) {
 	read := &configRead{of: c, key: key, forced: true}
 	if key.Plan != "" {
@@ -80,8 +80,8 @@ type Said struct {
 	Record schema.EntityRecord
 }
 
-// Read reads the verdict of the sources. It neither reads nor changes the cache. It fails with a reason, or
-// with an error of the store.
+// Read reads the sources of an entity on a resource, and returns the limits in force by them. It neither uses
+// nor changes the cache. It fails with the reason that the limits are unknown, or with an error of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &configRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.items(ctx)
@@ -134,9 +134,9 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	return nil, err
 }
 
-// items reads the items of a configuration, and the bucket unless the read is forced or beside a write. The items of the plan
-// are read after the entity's record, which names it. A read of an expired configuration takes recent items
-// of sources that other entities share from memory.
+// items reads the items of a configuration, and the bucket's item unless Reread or a call that writes the bucket
+// requested the read. The items of the plan are read after the entity's record, which names it. A read of an
+// expired configuration takes recent items of sources that other entities share from memory.
 func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
 	items := &storedItems{readAt: c.clock.NowMS(), tick: c.clock.Tick(), group: key.Group}

@@ -77,11 +77,12 @@ func (e *Malformed) Error() string { return fmt.Sprintf("source %s: %v", e.Sourc
 // Unwrap returns the decoding error.
 func (e *Malformed) Unwrap() error { return e.Err }
 
-// Resolve applies the sources, from the most specific one on. The list of a source that extends is put over
-// those of less specific sources, by name. The walk ends at the system, at a source that does not extend, and
-// at one that is unlimited and not counted. A block does not affect the walk, because open leases go by the
-// limits. A more specific source that admits lifts a block with exceptions; no source lifts another block. It
-// fails with *Malformed if it cannot decode an item on the walk, or the marks of any item.
+// Resolve applies the sources, from the most specific one on. The list of a source that extends is merged
+// with those of less specific sources; of equal names, its own limit applies. The walk ends at the system, at
+// a source that does not extend, and at one that is unlimited and not counted. A block does not affect the
+// walk, because open leases still need the limits. A more specific source that admits lifts a block with
+// exceptions; no source lifts another block. It fails with *Malformed if it cannot decode an item on the
+// walk, or the marks of any item.
 func Resolve(items Items) (Verdict, error) {
 	var v Verdict
 	var admits sources.Source // the most specific source that admits
@@ -119,8 +120,8 @@ func Resolve(items Items) (Verdict, error) {
 	return v, nil
 }
 
-// takeMarks sets v's policy to that of the source, unless a more specific source has one. It also sets the
-// system's policy or the resource's groups.
+// takeMarks sets v's outage policy from a source's marks, unless a more specific source has set it. From the
+// system's source it also sets v.SystemPolicy, from the resource's v.Groups.
 func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 	policy := knownPolicy(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
@@ -135,8 +136,8 @@ func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 }
 
 // offer adds the limits, lifts and raises of the next less specific source to v. It reports whether the walk
-// ends there. It fails with *Malformed. Limits count before the mark of unlimited, because a writer that does
-// not know the mark may have left both.
+// ends there. It fails with *Malformed. If a source has both limits and the mark of unlimited, its limits
+// apply, because a writer that does not know the mark may have left it.
 func (v *Verdict) offer(l sourceItem, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
@@ -189,8 +190,8 @@ func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// hide appends the limits of a source behind the end of the walk to v.Hidden, unless they are in force, lifted
-// or hidden already.
+// hide appends the limits of a source that the walk did not reach to v.Hidden, unless they are in force,
+// lifted or hidden already.
 func (v *Verdict) hide(l sourceItem) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.hasLimit(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {

@@ -102,8 +102,8 @@ type planItems struct {
 	own, all schema.Item
 }
 
-// resolve makes a configuration from the items of its sources. It fails with a reason if an item on the walk
-// cannot be decoded, because then its limits are unknown.
+// resolve makes a configuration from the items of its sources. It fails if an item on the walk cannot be
+// decoded, because then the limits are unknown.
 func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	v, err := items.verdict()
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	return cfg, nil
 }
 
-// compile returns the bucket's configuration from the limits in force, for the resolved configuration of. The
-// flag given means that the call gave the plan. It clears v.Hidden if v is unlimited.
+// compile returns the configuration of the bucket from the limits in force. of has its times and marks. given
+// means that the call has named the plan. It clears v.Hidden if v is unlimited.
 func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	c := Compile(storedOf(v.Limits), v.Source, of.Permanent, of.ReadAt, of.Tick)
 	c.Group = of.Group
@@ -211,8 +211,8 @@ func (i *storedItems) verdict() (Verdict, error) {
 	return v, nil
 }
 
-// parentConfig returns the bucket's configuration for calls of children, which charge only the limits made
-// for the parent or its plan. It is nil if they charge nothing.
+// parentConfig returns the bucket's configuration for calls of its children that charge only the limits made
+// for the parent or its plan. It is nil if there are none.
 func (c *Resolved) parentConfig() *plan.Config {
 	known := c.asParent.Load()
 	if known == nil {
@@ -285,7 +285,8 @@ type kinds struct {
 	known map[answers]*Kind
 }
 
-// share returns the shared kind of the answers, for a resource of groups.
+// share returns the one Kind of all configurations with the answers a and these groups, so that they share
+// memory.
 func (s *kinds) share(a answers, groups []string) *Kind {
 	a.groups = strings.Join(groups, ",")
 	s.mu.Lock()
@@ -321,8 +322,9 @@ func (f *Fallback) At(readAt, tick int64) *plan.Config {
 	return &c
 }
 
-// LimitsOf returns the configuration of a bucket that a call charges; nil if the bucket has no limits. If the
-// call charges it as a parent's, it charges only the limits made for the parent or its plan.
+// LimitsOf returns the limits of a bucket for a call; nil if it has none. Without stored limits these are the
+// fallback's, the limiter's own. If parent is true, the call charges the bucket as a parent's, and only with
+// the limits made for the parent or its plan.
 func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if parent {
 		return r.parentConfig()

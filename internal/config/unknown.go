@@ -29,10 +29,10 @@ type NamedBucket struct {
 	Config *plan.Config
 }
 
-// CheckNames refuses amounts of limits that no source has, because a misspelt name would be admitted for ever.
-// It refuses a hidden limit of the entity's own bucket, even if another bucket has it, because the limit
-// would be lifted without notice. With IgnoreUnknown other unknown names pass, but some source must have one
-// of the call's limits. It returns nil if the names are good.
+// CheckNames refuses amounts for limits that no source has, because a misspelt name would be admitted for
+// ever. It refuses a limit of the entity's own bucket that is hidden by a more specific list, even if another
+// bucket has it, because nothing would tell that it is not charged. With IgnoreUnknown it permits other
+// unknown names, if some source has one of the call's limits. It returns nil if the names are good.
 func (f *Fallback) CheckNames(n *Named) *Invalid {
 	if len(n.Buckets) == 0 {
 		if n.Unlimited {
@@ -92,7 +92,7 @@ func (n *Named) Charges(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
 }
 
-// chargedNames returns the names of the limits that the call charges at any bucket, sorted.
+// chargedNames returns the names of the limits that the call charges in any of its buckets, sorted.
 func (n *Named) chargedNames() []string {
 	var names []string
 	for _, b := range n.Buckets {
@@ -105,8 +105,8 @@ func (n *Named) chargedNames() []string {
 // wonBy returns the most specific source with limits in a configuration, apart from WithLimits.
 func wonBy(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
 
-// hiddenIn returns the hidden limit of a configuration with that name. It returns nil if the limit is in
-// force, or if no source has it.
+// hiddenIn returns the limit of that name that a more specific list hides in a configuration. It returns nil
+// if the limit is in force, or if no source has it.
 func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	for i := range cfg.From().Hidden {
 		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
@@ -116,7 +116,7 @@ func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	return nil
 }
 
-// Replaced reports whether a limit is one of the limiter's own and stored sources replace those.
+// Replaced reports whether the limiter's own options have a limit that stored sources replace.
 func (f *Fallback) Replaced(n *Named, name string) bool {
 	if f == nil || len(n.Buckets) == 0 {
 		return false

@@ -115,7 +115,7 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 	return nil
 }
 
-// distinct returns the keys in DynamoDB's form, each once, in their order.
+// distinct returns the keys in DynamoDB's form, in order and without repetitions.
 func distinct[K BatchKey](keys []K) []Item {
 	asked := make(map[K]bool, len(keys))
 	wanted := make([]Item, 0, len(keys))
@@ -128,8 +128,8 @@ func distinct[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// again pauses and returns true if part of a batch, left of all, is to be sent again after n tries. It
-// returns false if nothing is left. It fails after the last try or if ctx ends. The error names the parts.
+// again pauses and returns true if left of the all parts of a batch remain after n tries. It returns false if
+// none remains. It fails after the last try or if ctx ends; the error calls the parts by what parts says.
 func (b Batches[K]) again(ctx context.Context, parts string, left, all, n int) (bool, error) {
 	switch {
 	case left == 0:

@@ -123,7 +123,7 @@ func (b *Breaker) Begin() Call {
 	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
 }
 
-// Answer is End for a request that succeeded. The breaker must not be nil.
+// Answer is End for a request that succeeded. It panics if the call's breaker is nil.
 func (c Call) Answer() {
 	b := c.breaker
 	b.mu.Lock()
@@ -165,8 +165,8 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// answered records an answer at the time now. It closes an open breaker, starts a trial of requests, and
-// queues the change for reportChanges. b.mu must be held.
+// answered records an answer at the time now. If the breaker was open, it closes it, admits requests in
+// growing numbers (the trial), and queues the change for reportChanges. b.mu must be held.
 func (b *Breaker) answered(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
@@ -197,7 +197,7 @@ func (b *Breaker) open() {
 	go b.probe(ctx)
 }
 
-// noteLasting closes the channel lasting if the outage that made it is still on.
+// noteLasting closes the channel lasting, if the outage that it was made for still lasts.
 func (b *Breaker) noteLasting(lasting chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -346,7 +346,7 @@ func (b *Breaker) Closed() <-chan struct{} {
 // always is a closed channel.
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Generation returns the number of outages that ended with an answer.
+// Generation returns the number of outages so far that ended with an answer.
 func (b *Breaker) Generation() uint64 {
 	if b == nil {
 		return 0

@@ -96,7 +96,8 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
-// Beside returns a copy of c that reports requests to the named table to the breaker b.
+// Beside returns a copy of c that also tracks another table: it reports requests to the named table to the
+// breaker b.
 func (c *Client) Beside(table string, b *Breaker) *Client {
 	both := *c
 	both.others = maps.Clone(c.others)
@@ -289,8 +290,8 @@ func isComplete(in, out any) bool {
 	return true // the answer may be empty
 }
 
-// namesTables reports whether the answer to a batch names every requested table, or leaves its keys for
-// another try. A table requested by its ARN may have another name in the answer.
+// namesTables reports whether the answer to a batch names every requested table, or returns its keys as
+// unprocessed. A table requested by its ARN may have another name in the answer.
 func namesTables(in *dynamodb.BatchGetItemInput, out *dynamodb.BatchGetItemOutput) bool {
 	for table := range in.RequestItems {
 		_, named := out.Responses[table]

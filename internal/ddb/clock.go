@@ -79,8 +79,8 @@ func (c *Clock) SureMS() int64 { return c.bound(&c.low) }
 // known.
 func (c *Clock) LatestMS() int64 { return c.bound(&c.top) }
 
-// bound returns the source's time, in Unix ms, plus the given bound of the offset, c.low or c.top. It reads
-// the bound under the lock.
+// bound returns the source's time plus an offset, in Unix ms. The offset is c.low or c.top, the bounds of the
+// difference to DynamoDB's clock, which it reads under the lock.
 func (c *Clock) bound(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()
@@ -97,8 +97,8 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 // Corrects reports whether the clock corrects its source.
 func (c *Clock) Corrects() bool { return c.correct }
 
-// Observe learns from the Date of an answer that was read just now. The request was sent at asked, a time of
-// Source.
+// Observe learns from the Date of an answer that was read just now. asked is the time at which the request
+// was sent, by the clock's source.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return

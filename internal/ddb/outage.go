@@ -56,8 +56,9 @@ func (o *outage) answered(at time.Time) (changed bool) {
 	return true
 }
 
-// silence records that a request got no answer. The request began at began, when the table had given that
-// number of answers. whole means that it had its full time. It returns true if this opened the table.
+// silence records that a request from began to at got no answer. answers is the table's number of answers at
+// began. whole means that the request had its full time. It returns true if this begins an outage: no answer
+// came since, and the request had its full time or several failed quickly.
 func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
@@ -76,7 +77,8 @@ func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause 
 	return true
 }
 
-// countFast counts a quick failure without an answer. It returns true if there were enough of them.
+// countFast counts a quick failure without an answer, at the time at. It returns true if there were enough of
+// them recently to begin an outage.
 func (o *outage) countFast(at time.Time) bool {
 	kept := o.fast[:0]
 	for _, t := range o.fast {

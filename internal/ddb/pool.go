@@ -27,7 +27,7 @@ const mostBeside = 512
 
 // askAnew checks the table on a new connection. It closes the idle connections first. Some clients cannot
 // close them: the SDK's BuildableClient, and wrappers. A request may then get a pooled connection, which may
-// be dead. So it sends the next request at once, until one is answered or fails on a new connection.
+// be dead. It therefore repeats the request at once, until one is answered or fails on a new connection.
 func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
 	type outcome struct {
 		Diagnosis
@@ -83,8 +83,9 @@ type check struct {
 	answered bool
 }
 
-// outlives reports whether the table answers on a connection that is younger than an HTTP request. The
-// request's own connection is then dead. It waits for that answer until ctx ends.
+// outlives reports whether the table answers a check on a connection that was opened after began, the start
+// of an HTTP request. Then that request's own connection is dead. It waits for the check, at most until ctx
+// ends.
 func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false
@@ -117,8 +118,8 @@ func (c *checks) findCheck(request time.Time) *check {
 	return nil
 }
 
-// startCheck starts a check. It returns nil if the last one began within flapWithin. Younger connections do not
-// count as dead: their silence is due to the bucket or the table.
+// startCheck starts a check. It returns nil if the last one began within flapWithin. A connection opened so
+// recently is not checked again: if it is silent, the cause is the bucket or the table.
 func (c *checks) startCheck(request func(context.Context) error) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()

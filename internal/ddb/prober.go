@@ -33,7 +33,8 @@ func (b *Breaker) untilProbe(ctx context.Context) (wait time.Duration, ok bool) 
 	return b.outage.next.Sub(b.opts.Now()), b.ongoing(ctx)
 }
 
-// probing counts and publishes a probe that starts. It returns false if ctx's outage is over.
+// probing counts and publishes the start of a probe. It returns false if the outage that ctx belongs to is
+// over.
 func (b *Breaker) probing(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -45,8 +46,8 @@ func (b *Breaker) probing(ctx context.Context) bool {
 	return true
 }
 
-// probed records the outcome of a probe and reports changes. An answer closes the breaker. It returns true if
-// another probe is needed.
+// probed records the diagnosis of a probe and reports changes. An answer closes the breaker. It returns true
+// if another probe is needed.
 func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
 	defer b.reportChanges()
 	b.mu.Lock()

@@ -76,8 +76,9 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// IsErrorRetryable reports whether to send the request again. The SDK calls it after each failed try. It
-// records the outcome of the try, and after a dead pooled connection it waits for a probe.
+// IsErrorRetryable reports whether to send the request again. The SDK calls it after each failed try. It also
+// records the outcome of the try. If a pooled connection died, it waits until a probe of the table on a new
+// connection has ended.
 func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	t.pending = t.pending && t.ctx.Err() != nil
 	t.checkBody(err)
@@ -142,8 +143,9 @@ func isMisdated(err error) bool {
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
 }
 
-// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended while no try was
-// pending, this process held the rest back. Then the last try counts or, without tries, nothing was sent.
+// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended between two tries,
+// the SDK in this process held it back: the outcome of the last try counts or, without a try, nothing was
+// sent.
 func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:
@@ -289,8 +291,8 @@ func (w *waiting) patience() time.Duration {
 	return timeout / 2
 }
 
-// check closes the connection on which a request waits if the table answers on a new one. It does nothing if
-// the request has another turn by then.
+// check closes the connection on which a request waits, if the table answers on a new one. It does nothing if
+// the request waits on another connection by then; turn numbers the waits.
 func (w *waiting) check(turn int) {
 	w.mu.Lock()
 	began, conn, over := w.began, w.conn, w.turn != turn
@@ -314,7 +316,7 @@ func abortConn(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// stop ends the wait and its check. It reports whether the last connection came from the pool.
+// stop ends the wait and its check. It returns true if the request's last connection was a pooled one.
 func (w *waiting) stop() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -28,8 +28,8 @@ type watch struct {
 // ringsApart is the least time between two rings, for when many waits take too long.
 const ringsApart = 5 * time.Millisecond
 
-// add schedules the check of a wait at the time due. The check gets the turn, so that the wait can ignore an
-// outdated one.
+// add schedules the check of a wait at the time due. turn numbers the wait; the check gets it, so that an
+// outdated check can be ignored.
 func (d *watchdog) add(w *watch, turn int, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

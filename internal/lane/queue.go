@@ -171,8 +171,8 @@ func (b *batch) first() *Op {
 	return b.adjusts[0]
 }
 
-// findUnplaced returns whether the image cannot place some give-backs, and whether a write of one of
-// them was not tried yet.
+// findUnplaced returns whether image, the bucket as last seen, lacks the bucket, limit or window that some
+// give-backs of the batch belong to, and whether one of these was in no refused write yet.
 func (b *batch) findUnplaced(image *schema.Image) (unplaced, untried bool) {
 	for _, o := range b.adjusts {
 		if o.isUnplaced(image) {

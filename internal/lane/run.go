@@ -12,7 +12,7 @@ import (
 // refusalHaste shortens the waits after refusals: the answer to one is as good as a read.
 const refusalHaste = 8
 
-// caller is a caller on whose goroutine a lane runs: its context and op.
+// caller is a caller that runs a lane on its goroutine: its context and op.
 type caller struct {
 	ctx context.Context
 	op  *Op
@@ -65,11 +65,11 @@ func (l *Lane) next() *turn {
 	}
 }
 
-// beginTurn takes the ops of the next write out of the queue, and copies the knowledge that decides them.
-// The turn is nil if the lane rests from now on, or if another goroutine goes on in place of own, a
-// caller's; own is nil for a goroutine of the lane's. The turn is nil too if the write must wait. beginTurn
-// checks the queue and the pace, and acts on them, under one lock: an op that came in between would be
-// written before the lane's turn.
+// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket.
+// own is the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. The turn is nil, and
+// this goroutine must stop, if the queue is empty, or if a new goroutine continues because own must not send the
+// write or wait for it. The turn is nil too if the write must wait for the time wait. beginTurn checks the queue
+// and the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
 func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	x := l.extra.Load()
 	if x != nil {

@@ -53,8 +53,8 @@ type versionSeen struct {
 	err           *fault.VersionError
 }
 
-// Due reports whether the version record has to be read: at first, after
-// TTL, and each time while the table is refused.
+// Due reports whether the version record has to be read: at first, after TTL, and at every call while the
+// table is refused.
 func (l *Layout) Due() bool {
 	seen := l.seen.Load()
 	if seen == nil || seen.err != nil {
@@ -64,9 +64,9 @@ func (l *Layout) Due() bool {
 	return age < 0 || age >= TTL
 }
 
-// Note checks and caches a version record, nil for a missing one. It fails with a *VersionError
-// for a layout that this client does not know, also if its own record stands elsewhere
-// (see foreign). The first layout that an operator should know about is logged.
+// Note checks and caches a version record; nil means that it is missing. It fails with a *VersionError for a
+// layout that this client does not know, and for a table of zae-limiter 0.10 or later. It logs, once, a
+// layout that an operator should know about.
 func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	record, _ := schema.DecodeVersion(item)
 	seen := &versionSeen{at: l.Now(), compositeOnly: record.CompositeOnly}
@@ -108,9 +108,9 @@ func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
-// foreign returns the error of a table with the version record of zae-limiter 0.10 or later,
-// nil for any other table. An upgrade in place leaves the older record beside it, so that
-// only this record shows the upgrade. A role that may not read it cannot tell either.
+// foreign returns the error of a table with the version record of zae-limiter 0.10 or later, nil for any
+// other table. An upgrade of zae-limiter leaves the older record in the table too, so that only this record
+// shows the upgrade. It returns nil as well if the process has no permission to read the record.
 func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
 	item, err := l.Table.Get(ctx, opRead, schema.LaterVersionKey())
 	if err != nil && !ddb.Classify(err, ctx).Setting {
@@ -137,8 +137,8 @@ func (l *Layout) refusal(v schema.VersionRecord, reason string) *fault.VersionEr
 	return &fault.VersionError{Table: l.Table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: SchemaVersion, Client: ClientVersion, Reason: reason}
 }
 
-// KindError is the *VersionError of an error that is about a limit of an unknown kind, at
-// where; any other error is as it was.
+// KindError returns a *VersionError if err is about a limit of an unknown kind, which is stored at where. It
+// returns any other error unchanged.
 func (l *Layout) KindError(where string, err error) error {
 	unknown, ok := errors.AsType[*schema.UnknownKind](err)
 	if !ok {
@@ -169,7 +169,7 @@ func (l *Layout) Check(ctx context.Context) error {
 	return l.Refresh(ctx)
 }
 
-// Refresh reads the version record and judges it.
+// Refresh reads the version record and passes it to Note.
 func (l *Layout) Refresh(ctx context.Context) error {
 	item, err := l.Table.Get(ctx, opRead, schema.VersionKey())
 	if err != nil {

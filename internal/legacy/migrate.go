@@ -63,8 +63,8 @@ type Migration struct {
 	report Report
 }
 
-// Run passes over the table until a pass finds nothing. It fails with ErrMalformed or
-// ErrWriters if no pass would; the report has the progress also after an error.
+// Run scans the table until a scan finds no item of the older layout. It fails with ErrMalformed or
+// ErrWriters if such items would remain. The report has the progress, after an error too.
 func (m *Migration) Run(ctx context.Context) (Report, error) {
 	m.report = Report{DryRun: m.DryRun}
 	for {
@@ -85,8 +85,8 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	}
 }
 
-// pass scans the table once and turns the groups, atOnce of them at a time. The items of a bucket
-// or a configuration are adjacent, also across pages. It returns the first error.
+// pass scans the table once and converts the groups of items that belong together, atOnce of them at a time.
+// The items of a bucket or a configuration are adjacent, also across pages. It returns the first error.
 func (m *Migration) pass(ctx context.Context) error {
 	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
@@ -166,8 +166,8 @@ type group struct {
 	malformed error
 }
 
-// add adds an item to the group, and for a bucket the time of its last write. of is the owner of
-// all its items. An item that cannot be decoded makes the whole group malformed.
+// add adds an item to the group and, for a bucket, the time of its last write. The argument of names the
+// bucket or configuration that it belongs to.
 func (g *group) add(of schema.Legacy, item schema.Item) {
 	g.of = of
 	g.found++
@@ -197,8 +197,7 @@ func (m *Migration) scan() *dynamodb.ScanInput {
 	}
 }
 
-// scanPage reads a page of the table. It is patient: a table that is busy has no room for
-// this now and then.
+// scanPage reads a page of the table. It retries for long, because a busy table may throttle it.
 func (m *Migration) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	err = table.Patiently(ctx, func() (err error) {
 		out, err = m.Turner.Table.Client.Scan(ctx, in)
@@ -207,8 +206,8 @@ func (m *Migration) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *
 	return out, err
 }
 
-// turnGroup returns a function that turns the items of a group, except in a dry run, and reports the result. A
-// malformed group is reported and is not an error.
+// turnGroup returns a function that converts the items of a group, except in a dry run, and reports the
+// result. A malformed group is only reported.
 func (m *Migration) turnGroup(ctx context.Context, g group) func() error {
 	return func() error {
 		var turned Turned
@@ -236,8 +235,8 @@ func (m *Migration) turnOwner(ctx context.Context, of schema.Legacy) (Turned, er
 	return m.Turner.Config(ctx, of)
 }
 
-// reportGroup adds the result of a group to the report. malformed is nil unless the group cannot
-// be read. In a dry run all found items count as turned.
+// reportGroup adds the result of a group to the report. malformed is nil unless the group cannot be read. In
+// a dry run all found items count as converted.
 func (m *Migration) reportGroup(g group, turned Turned, malformed *MalformedError) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

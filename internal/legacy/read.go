@@ -13,8 +13,8 @@ import (
 // may turn them in between.
 type Limits map[schema.Key][]schema.LegacyLimit
 
-// Merge adds the limits to the configurations that were read of the keys, as Turner.Config
-// would. It changes nothing but the map.
+// Merge adds the limits to the configurations in found, which are by key, as a conversion would. It changes
+// only the map.
 func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	for key, limits := range l {
 		item, _, err := mergeLimits(limits[0].Legacy, found[key], limits)
@@ -26,8 +26,8 @@ func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	return nil
 }
 
-// mergeLimits merges limits of the older layout into the configuration stored, nil if none. A
-// stored one with limits stays as it is: then won is true.
+// mergeLimits merges limits of the older layout into stored, a configuration of today's or nil. If that has
+// limits already, it stays unchanged, and won is true.
 func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
 	c, ok, err := schema.ComposeConfig(stored, limits)
 	if err != nil {
@@ -40,8 +40,8 @@ func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLim
 	return c.Item(of.Keys, of.Owner, stored), false, nil
 }
 
-// Limits reads the limits of an owner that are in the older layout. It returns nil without any. A
-// limit that cannot be decoded, or more than fit in a transaction, is a MalformedError.
+// Limits reads the limits of an owner in the older layout. It returns nil if there are none, and a
+// MalformedError if one cannot be decoded or if they do not fit in a transaction.
 func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
 	if of.Owner.Entity != "" {

@@ -56,11 +56,11 @@ type Turned struct {
 	Superseded bool
 }
 
-// BucketOnce turns the buckets of an entity's limits for a resource, by one read and at most one
-// transaction. The verdict is Refused if the composite bucket exists, turned or not. It is Landed
-// if no bucket exists, so that the caller may make one, and Conflicted after a conflict. Any
-// other verdict comes with the error of the read or the transaction. Then nothing was turned, but
-// with Unsent it may have been.
+// BucketOnce converts the buckets of an entity's limits for a resource from the older layout to one bucket.
+// It sends one read and at most one transaction. The verdict is Refused if today's bucket exists, converted
+// or not. It is Landed if no bucket exists, so that the caller may create one, and Conflicted after a
+// conflict. Any other verdict comes with the error of the read or the transaction: nothing was converted,
+// except perhaps with the verdict Unsent.
 func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.Verdict, error) {
 	turned, p, err := t.proposeBucket(ctx, of)
 	if err != nil {
@@ -91,8 +91,8 @@ func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	return v
 }
 
-// Bucket turns the buckets of an entity's limits for a resource. After a conflict with other
-// writers it reads again.
+// Bucket converts the buckets of an entity's limits for a resource from the older layout to one bucket. After
+// a conflict with other writers it reads again.
 func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
 	err := t.change(ctx, opBucket, func() (p table.Proposal, err error) {
@@ -105,8 +105,8 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// change sends the change that propose reads and returns. It repeats an unanswered change, at
-// most unansweredTries times in all: nothing is turned twice.
+// change makes the change that propose reads and returns. It repeats a change without an answer, at most
+// unansweredTries times in all: a repetition converts nothing twice.
 func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
 	for n := 1; ; n++ {
 		err := t.Table.Change(ctx, op, propose)
@@ -117,9 +117,8 @@ func (t *Turner) change(ctx context.Context, op string, propose func() (table.Pr
 	}
 }
 
-// proposeBucket reads a bucket in either layout and proposes to turn it. The proposal is empty if
-// no old items exist. If the composite bucket exists too, it won: the proposal only deletes the
-// old items.
+// proposeBucket reads a bucket in both layouts and proposes its conversion. The proposal is empty if no old
+// items exist. If today's bucket exists too, the proposal only deletes the old items.
 func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	prefix := schema.LegacyBucketPrefix(of.Owner.Resource)
 	q := table.Query{
@@ -178,9 +177,9 @@ func tooMany(of schema.Legacy, limits int) error {
 	return &MalformedError{fmt.Errorf("%d limits are to become the item %q, %q; one transaction turns at most %d", limits, key.PK, key.SK, mostLimits)}
 }
 
-// Configs turns the limits of every configuration in a partition: an entity's for each resource,
-// a resource's or the system's. It returns the turned ones. An error of one does not stop it; the
-// last error is returned.
+// Configs converts the limits of every configuration in a partition: an entity's for each resource, a
+// resource's or the system's. It returns the converted ones. It continues after an error and returns the last
+// one.
 func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
 	keys, err := t.Table.Keys(ctx, q)
@@ -204,9 +203,8 @@ func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, e
 	return all, err
 }
 
-// Config turns the limits of an owner into its configuration. After a conflict with other writers
-// it reads again. An existing configuration with limits wins: then the old limits
-// are only deleted.
+// Config converts the limits of an owner to its configuration in today's layout. After a conflict with other
+// writers it reads again. If today's configuration has limits, the old ones are only deleted.
 func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
 	err := t.change(ctx, opConfig, func() (p table.Proposal, err error) {
@@ -219,8 +217,8 @@ func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// proposeConfig reads the old limits and the configuration of an owner, and proposes to merge
-// them. The proposal is empty if no old limits are left.
+// proposeConfig reads an owner's old limits and configuration of today's layout, and proposes to merge them.
+// The proposal is empty if no old limits are left.
 func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	limits, err := t.Limits(ctx, of)
 	if err != nil || len(limits) == 0 {
@@ -244,8 +242,8 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 	return Turned{Item: item, Limits: len(limits), Superseded: won}, p, nil
 }
 
-// listed returns the write that adds a configuration to the list of resources, or that counts an
-// entity's if none was stored. It returns nil if neither is needed.
+// listed returns the write that a new configuration needs in a list: of resources, or of the numbers of
+// entities with limits. It returns nil if neither is needed.
 func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
 	switch owner := of.Owner.Normal(); {
 	case owner.Entity != "" && stored == nil:

@@ -153,8 +153,8 @@ func (m *mutant) fits(tree string) error {
 	return err
 }
 
-// packages returns the packages of the mutants' tests, each with the patterns of its tests.
-func packages(list []mutant) map[string][]string {
+// testsByPackage returns the test patterns of all mutants by package, each once.
+func testsByPackage(list []mutant) map[string][]string {
 	all := map[string][]string{}
 	for _, m := range list {
 		for _, s := range m.tests {

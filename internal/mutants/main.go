@@ -127,7 +127,7 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 	fmt.Printf("... built, %v; the tests without any mutant ...\n", time.Since(began).Round(time.Second))
 	s.leaveOutDisturbed(ctx, list)
 	alone := slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return s.in[m.name] || s.broken[m.name] != "" })
-	if err := pass(ctx, trees[0], dir, packages(alone)); err != nil {
+	if err := pass(ctx, trees[0], dir, testsByPackage(alone)); err != nil {
 		return err
 	}
 	fmt.Printf("... pass, %v; %d mutants are tried in a tree of their own\n", time.Since(began).Round(time.Second), len(alone))

@@ -40,8 +40,8 @@ const (
 	packageTimeout = 6 * time.Minute
 )
 
-// try runs the tests named for a mutant in a tree that has it, and if they pass, all tests of
-// their packages. A mutant that only those catch is late.
+// try runs the tests that a mutant names, in a tree with the mutant. If they pass, it runs all tests of their
+// packages. A mutant that only these notice has the verdict late.
 func try(ctx context.Context, tree string, m *mutant) verdict {
 	for _, s := range m.tests {
 		if v, known := run(ctx, tree, s.pkg, s.run, narrowTimeout); known {

@@ -31,8 +31,8 @@ type switches struct {
 	binaries map[string]string
 }
 
-// install writes the mutants that change functions alone into one tree, each behind a switch, and
-// builds their tests. It leaves out mutants that do not compile.
+// install writes the mutants that lie within functions into one tree, each behind a switch, and builds its
+// tests. It leaves out mutants that do not compile.
 func install(ctx context.Context, top, dir string, list []mutant) (*switches, error) {
 	s := &switches{tree: filepath.Join(dir, "switched"), broken: map[string]string{}}
 	for {
@@ -88,11 +88,11 @@ func (s *switches) installed(list []mutant) []mutant {
 // place finds the mutant with the function of a compiler's error.
 var place = regexp.MustCompile(`(?m)^\S*zzmutant/([^:\s]+):\d+(?::\d+)?: (.*)$`)
 
-// build builds the tests of the installed mutants. It records mutants that do not compile as
-// broken, and then returns true: install again without them.
+// build builds the tests of the installed mutants. It records mutants that do not compile as broken, and then
+// returns true: the caller must install again, without them.
 func (s *switches) build(ctx context.Context, dir string, list []mutant) (again bool, err error) {
 	s.binaries = map[string]string{}
-	for pkg := range packages(s.installed(list)) {
+	for pkg := range testsByPackage(s.installed(list)) {
 		binary := filepath.Join(dir, fmt.Sprintf("%d.test", len(s.binaries)))
 		out, err := command(ctx, s.tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput()
 		for _, m := range place.FindAllSubmatch(out, -1) {
@@ -114,11 +114,11 @@ func (s *switches) test(ctx context.Context, name, pkg string, args ...string) (
 	return cmd.CombinedOutput()
 }
 
-// leaveOutDisturbed removes a mutant from s.in if its tests fail in the tree even without a
-// mutant in force. It is tried alone.
+// leaveOutDisturbed removes a mutant from s.in if its tests fail although no mutant is switched on. Such a
+// mutant is tried in a tree of its own.
 func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	list = s.installed(list)
-	for pkg, patterns := range packages(list) {
+	for pkg, patterns := range testsByPackage(list) {
 		out, err := s.test(ctx, "", pkg, "-test.run=("+strings.Join(patterns, ")|(")+")", "-test.timeout="+packageTimeout.String())
 		if err == nil {
 			continue
@@ -126,7 +126,7 @@ func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 		failed := failedTest.FindAllSubmatch(out, -1)
 		for _, m := range list {
 			for _, t := range m.tests {
-				if t.pkg == pkg && (len(failed) == 0 || t.names(failed)) {
+				if t.pkg == pkg && (len(failed) == 0 || t.matches(failed)) {
 					delete(s.in, m.name)
 				}
 			}
@@ -134,8 +134,9 @@ func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	}
 }
 
-// names reports whether the selection matches one of the failed tests.
-func (t selection) names(failed [][][]byte) bool {
+// matches reports whether one of the failed tests is in the selection. It returns true for an invalid
+// pattern.
+func (t selection) matches(failed [][][]byte) bool {
 	first, _, _ := strings.Cut(t.run, "/")
 	pattern, err := regexp.Compile(first)
 	return err != nil || slices.ContainsFunc(failed, func(f [][]byte) bool {
@@ -144,8 +145,8 @@ func (t selection) names(failed [][][]byte) bool {
 	})
 }
 
-// try runs the tests named for a mutant with it in force. It returns false if they pass or the
-// mutant is not in the tree.
+// try switches a mutant on and runs the tests that it names. It returns false if they pass or the mutant is
+// not in the tree.
 func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
 	if why := s.broken[m.name]; why != "" {
 		return verdict{state: broken, why: "it does not compile: " + why}, true
@@ -168,9 +169,9 @@ type edit struct {
 	text     string
 }
 
-// switchable returns a file's text with those mutants of list that change functions alone. Each
-// changed function becomes a twin, and a switch in the original selects one. It also returns the
-// package and the names of these mutants.
+// switchable returns a file's text with switches for those mutants of list that lie within functions. Each
+// changed function gets a twin, and the original calls the twin if its mutant is switched on. It also returns
+// the package and the names of these mutants.
 func switchable(text string, list []mutant) (switched, pkg string, names []string, err error) {
 	file, offset, err := parsed(text)
 	if err != nil {
@@ -195,7 +196,7 @@ func switchable(text string, list []mutant) (switched, pkg string, names []strin
 		for _, i := range differ {
 			f := file.Decls[i].(*ast.FuncDecl)
 			twin := fmt.Sprintf("%s_zz%d", f.Name.Name, n)
-			cases[i] += fmt.Sprintf("case %q: %s; ", m.name, calling(f, twin))
+			cases[i] += fmt.Sprintf("case %q: %s; ", m.name, callOfTwin(f, twin))
 			g := with.Decls[i].(*ast.FuncDecl)
 			fmt.Fprintf(&variants, "\n//line zzmutant/%s:1\n%s%s%s\n", m.name, changed[at(g.Pos()):at(g.Name.Pos())], twin, changed[at(g.Name.End()):at(g.End())])
 		}
@@ -203,7 +204,7 @@ func switchable(text string, list []mutant) (switched, pkg string, names []strin
 	var edits []edit
 	for i, what := range cases {
 		f := file.Decls[i].(*ast.FuncDecl)
-		edits = append(named(f, offset), edits...)
+		edits = append(nameParameters(f, offset), edits...)
 		open := offset(f.Body.Lbrace) + 1
 		edits = append(edits, edit{open, open, " switch zzMutant { " + what + "}; "})
 	}
@@ -244,9 +245,8 @@ func differing(text string, file *ast.File, offset func(token.Pos) int, changed 
 	return differ, len(differ) > 0
 }
 
-// calling returns the statement that calls the twin of f with f's parameters and returns its
-// results.
-func calling(f *ast.FuncDecl, twin string) string {
+// callOfTwin returns the statement with which f calls its twin, with f's parameters, and returns its results.
+func callOfTwin(f *ast.FuncDecl, twin string) string {
 	if f.Recv != nil {
 		twin = nameOf(f.Recv.List[0], 0, "zzr") + "." + twin
 	} else if f.Type.TypeParams != nil {
@@ -283,8 +283,8 @@ func nameOf(p *ast.Field, j int, given string) string {
 	return p.Names[j].Name
 }
 
-// named returns the edits that name the parameters of f without a name.
-func named(f *ast.FuncDecl, offset func(token.Pos) int) (edits []edit) {
+// nameParameters returns the edits that give a name to each parameter and receiver of f without one.
+func nameParameters(f *ast.FuncDecl, offset func(token.Pos) int) (edits []edit) {
 	give := func(p *ast.Field, j int, given string) {
 		switch {
 		case len(p.Names) == 0:

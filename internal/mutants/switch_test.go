@@ -61,6 +61,6 @@ func TestPlaceOfAnError(t *testing.T) {
 	found := place.FindSubmatch([]byte("# p\ninternal/p/zzmutant/a/get:6:3: o.x undefined\nok"))
 	require.NotNil(t, found)
 	assert.Equal(t, []string{"a/get", "o.x undefined"}, []string{string(found[1]), string(found[2])})
-	assert.True(t, selection{".", "^TestA$/sub"}.names([][][]byte{{nil, []byte("TestA/other")}}))
-	assert.False(t, selection{".", "^TestA$"}.names([][][]byte{{nil, []byte("TestAB")}}))
+	assert.True(t, selection{".", "^TestA$/sub"}.matches([][][]byte{{nil, []byte("TestA/other")}}))
+	assert.False(t, selection{".", "^TestA$"}.matches([][][]byte{{nil, []byte("TestAB")}}))
 }

@@ -101,8 +101,8 @@ func parseInFlightPart(l *dynalimit.Limit, part, key, value string) error {
 	}
 }
 
-// parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10,
-// zone=ZONE or shadow.
+// parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10, zone=ZONE
+// or shadow. It fails for an unknown or malformed part.
 func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	if key == "hold" || key == "longest" || l.IsConcurrent() && part != "shadow" {

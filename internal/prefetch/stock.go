@@ -66,7 +66,8 @@ func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	return sent, true
 }
 
-// takeLimit takes the requested amount of one limit from the parcels. It looks at index place first.
+// takeLimit takes the requested amount of one limit from the parcels, the oldest first. They must hold as much.
+// The argument place is the probable index of the limit in s.held and in each parcel.
 func (s *Stock) takeLimit(place int, asked *plan.Signed) {
 	held := &s.held[index(s.held, asked.Name, place)]
 	held.Amount, held.Passed = held.Amount-asked.Amount, held.Passed-asked.Passed

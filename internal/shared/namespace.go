@@ -24,7 +24,8 @@ const (
 	GoneIt     = "that is final, and its name stays taken; use another name"
 )
 
-// NamespaceError is the error for a namespace whose record is n, with its fix.
+// NamespaceError returns the error that refuses a namespace for a reason. If its record n is empty, the
+// error's fix is to register it.
 func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
 	e := &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
 	if n.State == "" {
@@ -33,8 +34,8 @@ func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault
 	return e
 }
 
-// Inactive is why a namespace with this record, nil for none, may not be used; nil if it
-// may.
+// Inactive returns the error that refuses a namespace, or nil if it is active. The argument record is its
+// item, nil if it is missing.
 func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	n, found := schema.DecodeNamespace(record)
 	switch {
@@ -46,9 +47,8 @@ func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	return NamespaceError(name, n, GoneIt)
 }
 
-// Guarded is a table that is readable only with a known layout, and whose changes require
-// that the namespace of the keys, if there is one, is active, so that none lands after its
-// deletion.
+// Guarded returns a copy of a table. Its reads call readable first, which fails for an unknown layout. Its
+// changes require in their transaction that the keys' namespace, if any, is active.
 func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) error) *table.Table {
 	guarded := *t
 	guarded.Readable = readable

@@ -48,8 +48,8 @@ type Buckets struct {
 }
 
 // Update sends a conditional update of one bucket, once, and returns the bucket's image after it. After a
-// failed condition the image is the current one. The hint is the set of the previous image, and slot the
-// reader's op slot.
+// failed condition the image is the current one. The hint is the limit set of an earlier image, which
+// decoding can reuse. slot is the op slot of this process in the bucket.
 func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	out, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
@@ -71,9 +71,9 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
 
-// Create makes a bucket that exists in neither layout, and returns its image. If it exists, the answer is
-// Refused, with its image. If it exists in the older layout only, Create turns it, and answers Refused with
-// the turned image.
+// Create creates a bucket if it exists in neither layout, and returns its image. If it exists, the verdict is
+// Refused, with its image. If it exists in the older layout only, Create converts it, and the verdict is
+// Refused with the converted image.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
 		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
@@ -115,8 +115,8 @@ func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int)
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
 }
 
-// Read reads one bucket consistently; nil if it does not exist. Its errors are fit for users. The SDK may
-// retry it: reads are idempotent.
+// Read reads one bucket consistently, and returns nil if it does not exist. Its errors can be shown to users.
+// The SDK may retry it: reads are idempotent.
 func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	in := &dynamodb.GetItemInput{TableName: &b.Table.Name, Key: key, ConsistentRead: aws.Bool(true)}
 	out, err := b.Table.Client.GetItem(ctx, in, withoutThrottleRetries...)
@@ -126,7 +126,7 @@ func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitS
 	return b.Decode(out.Item, hint, slot)
 }
 
-// Decode decodes a bucket's item; nil if the item is nil. Its error is fit for users.
+// Decode decodes a bucket's item, and returns nil for a nil item. Its error can be shown to users.
 func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	image, err := b.Sets.DecodeBucket(item, hint, slot)
 	if err != nil {
@@ -135,8 +135,8 @@ func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*sc
 	return image, nil
 }
 
-// WritePause writes the end of a bucket's pause, or removes the pause. It makes no bucket. op names the
-// change in errors.
+// WritePause writes the end of a bucket's pause, or removes the pause. It does not create a missing bucket.
+// op names the change in errors.
 func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st schema.Statement) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,

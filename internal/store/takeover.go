@@ -41,7 +41,8 @@ type Takeover struct {
 	sets  *schema.LimitSets
 }
 
-// NewTakeover returns the takeover of a table. It remembers up to size places; size must be at least 1.
+// NewTakeover returns the takeover of a table. It remembers for up to size buckets and configurations, at
+// least 1, that they have no items of the older layout.
 func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *schema.LimitSets, size int) *Takeover {
 	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
 	if err != nil {
@@ -50,7 +51,8 @@ func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *sch
 	return &Takeover{Turner: t, layout: l, looks: looks, keys: keys, sets: sets}
 }
 
-// looked reports whether a place was found to have no items of the older layout within the last layout.TTL.
+// looked reports whether the bucket or configuration with the key place was found to have no items of the
+// older layout within the last layout.TTL.
 func (o *Takeover) looked(place string) bool {
 	l := o.looks.Get(place)
 	if l == nil {
@@ -63,8 +65,9 @@ func (o *Takeover) looked(place string) bool {
 // mostLooks bounds the number of owners with limits read at once.
 const mostLooks = 16
 
-// Limits reads the limits of owners in the older layout. looked reports whether it asked the table.
-// Configurations that were read before may then be out of date, because another process turned the limits.
+// Limits reads the limits of owners in the older layout. The second result is true if it asked the table.
+// Configurations read earlier may then be out of date, because another process may have converted the limits
+// meanwhile.
 func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
@@ -103,8 +106,8 @@ func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (ol
 	return older, looked, nil
 }
 
-// Bucket reads a bucket of the older layout that is absent in today's; nil if it is absent in both. Its
-// errors are fit for users.
+// Bucket reads a bucket of the older layout that is absent in today's, and converts it. It returns nil if the
+// bucket is absent in both. Its errors can be shown to users.
 func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil
@@ -131,8 +134,8 @@ func UnreadableError(err error) error {
 	return err
 }
 
-// Config turns the limits of an owner into today's, if they are in the older layout, and logs that. It asks
-// the table at most once per layout.TTL.
+// Config converts the limits of an owner to today's layout, if they are in the older one, and logs that. It
+// asks the table at most once per layout.TTL.
 func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
@@ -155,7 +158,7 @@ func (o *Takeover) bucketOf(entity, resource string) schema.Legacy {
 	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }
 
-// LogTurned logs that items of the older layout were turned into today's, or removed because today's exist.
+// LogTurned logs that items of the older layout were converted to today's, or removed because today's exist.
 // It logs nothing without items.
 func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resource string) {
 	if t.Limits == 0 {
@@ -177,9 +180,9 @@ func (o *Takeover) orMalformed(err error) error {
 	return err
 }
 
-// beforeCreate turns the older layout's items of a bucket into today's, before the bucket is made. Its answer
-// is decided again, from the turned bucket. ok is false if there is nothing to turn, and the bucket may be
-// made.
+// beforeCreate converts the older layout's items of a bucket that is to be created. If there are any, it
+// returns a refusal with the converted bucket, so that the caller decides again. ok is false if there are
+// none, and the bucket may be created.
 func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
 	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == ddb.Landed {
@@ -202,8 +205,8 @@ func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hi
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }
 
-// beforeCreates turns the older layout's items of the buckets that a transaction makes. If there are any, it
-// refuses the transaction with the turned buckets.
+// beforeCreates converts the older layout's items of the buckets that a transaction creates. If there are
+// any, it returns a refusal of the transaction with the converted buckets.
 func (o *Takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	images := map[int]*schema.Image{}
 	for i, c := range creates {

@@ -53,8 +53,8 @@ func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
 	return t.Guard.Why(ctx)
 }
 
-// Change proposes a change and makes it. After a conflict it proposes again:
-// propose reads its inputs afresh. An error of propose ends the change.
+// Change makes the change that propose returns. After a conflict it calls propose again, which must read its
+// inputs again. An error of propose ends the change.
 func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
 	for attempt := 1; ; attempt++ {
 		p, err := propose()
@@ -67,9 +67,8 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 	}
 }
 
-// Try makes a proposal, as one of a change's attempts, which are counted from 1. again is true after
-// a conflict with other writers: then it has waited, and a proposal from
-// fresh reads is to be tried.
+// Try sends a proposal once. attempt is its number among the attempts of the change, from 1. After a conflict
+// with other writers it waits and sets again: the caller must propose again, from new reads.
 //
 // Every change is a transaction, because the SDK gives a transaction a client token that
 // stays the same when it retries: a change with a lost answer is not made twice, and

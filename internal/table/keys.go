@@ -17,8 +17,8 @@ type KeyFault struct {
 	Found, Want string
 }
 
-// CompareKeys returns the keys that differ from those with which the table is made, the table's own
-// first. Indexes that are not ours, and projections, are not compared.
+// CompareKeys compares the keys of a table and its indexes with wanted ones, and returns those that differ,
+// the table's own first. It ignores projections, and indexes that want does not have.
 func CompareKeys(want *dynamodb.CreateTableInput, got *types.TableDescription) (faults []KeyFault) {
 	compare := func(index string, found, wanted []types.KeySchemaElement) {
 		f := KeyFault{index, KeyText(found, got.AttributeDefinitions), KeyText(wanted, want.AttributeDefinitions)}
@@ -44,7 +44,8 @@ func FindIndex(d *types.TableDescription, name string) int {
 	})
 }
 
-// KeyText returns a key as text with its types, the partition key first: "PK S, SK S".
+// KeyText returns a key as text: its attributes with their types, the partition key first, as in "PK S, SK
+// S".
 func KeyText(key []types.KeySchemaElement, definitions []types.AttributeDefinition) string {
 	var parts []string
 	for _, kind := range []types.KeyType{types.KeyTypeHash, types.KeyTypeRange} {

@@ -21,8 +21,8 @@ type Scan struct {
 	Filter schema.Statement
 }
 
-// ScanKeys reads the table to its end, consistently. It yields a page for each request,
-// also one without a key that is wanted. It stops with ctx's error once that ends.
+// ScanKeys reads the table to its end, consistently. It yields a page for each request, even if it has no
+// wanted key. It stops with ctx's error once that ends.
 func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error] {
 	in := &dynamodb.ScanInput{
 		TableName: &t.Name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#pk, #sk"),
@@ -65,8 +65,8 @@ type ScanPage struct {
 	Read int64
 }
 
-// scanPage makes one request of a scan. It retries while the store does not serve it, up to Tries times. It
-// returns the last error, worded by Failure.
+// scanPage makes one request of a scan. While DynamoDB throttles it or does not answer, it repeats the
+// request, up to Tries times. It returns the last error as Failure formulates it.
 func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
 	err = Patiently(ctx, func() (err error) {
 		if err = ctx.Err(); err != nil {
@@ -78,8 +78,8 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 	return out, err
 }
 
-// Patiently calls try at most Tries times, with pauses, while the store does not serve it. It returns the
-// last error, and stops once ctx has ended.
+// Patiently calls try at most Tries times, with pauses, while DynamoDB throttles it or does not answer. It
+// returns the last error, and stops once ctx has ended.
 func Patiently(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()

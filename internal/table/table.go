@@ -50,8 +50,8 @@ func (t *Table) checkReadable(ctx context.Context) error {
 // Backoff is the wait between the tries of administrative work.
 var Backoff = ddb.Backoff{First: 25 * time.Millisecond, Most: time.Second}
 
-// Get reads one item consistently; nil if it does not exist. It returns the error of Readable, or one worded
-// by Failure. The SDK may retry reads: they are idempotent.
+// Get reads one item consistently, and returns nil if it does not exist. It returns the error of t.Readable,
+// or one that Failure formulates. The SDK may retry reads: they are idempotent.
 func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item, error) {
 	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
@@ -103,6 +103,8 @@ func (t *Table) GetManyEventually(ctx context.Context, op string, keys []schema.
 	return t.getMany(ctx, op, batches, keys)
 }
 
+// getMany reads items by the function read, and returns them in the order of keys, which may be repeated. A
+// missing item is nil. It sends mostBatches requests at a time. op names the operation in errors.
 func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) ([]schema.Item, error) {
 	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
@@ -142,7 +144,7 @@ func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) e
 }
 
 // UpdateIf updates an item if the statement's condition holds; otherwise it does nothing and returns nil.
-// Other errors are worded by Failure. The update must be safe to send twice.
+// Failure formulates other errors. The update must be safe to send twice.
 func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st schema.Statement) error {
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Name, Key: key.Attributes(),

@@ -9,7 +9,7 @@ import (
 // On gives the requests of one operation a fault.
 func On(operation string, f ddbmem.Fault) ddbmem.FaultFunc { return FirstOf(operation, -1, f) }
 
-// FirstOf returns a fault function that applies a fault to the first n requests of an operation;
+// FirstOf returns a function for SetFaults that applies a fault to the first n requests of an operation, or
 // to all if n is negative.
 func FirstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
 	var seen atomic.Int64

@@ -62,7 +62,7 @@ func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 // Endpoint is the proxy's URL.
 func (p *Proxy) Endpoint() string { return "http://" + p.listener.Addr().String() }
 
-// Kill lets every open connection die. It returns how many there were.
+// Kill breaks every open connection in the way d, and returns their number.
 func (p *Proxy) Kill(d Death) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,8 +25,8 @@ type id [16]byte
 // latest is the last millisecond that an id has room for, in the year 10889.
 const latest = 1<<48 - 1
 
-// newID returns the id of an instant, in milliseconds since 1970, with the given random part. An
-// instant before 1970 counts as 1970, one after latest as latest.
+// newID returns the id of an instant, ms milliseconds after 1970, with the given random part. An instant
+// before 1970 counts as 1970, one after latest as latest.
 func newID(ms int64, random [10]byte) id {
 	var u id
 	ms = min(max(ms, 0), latest)
@@ -82,9 +82,9 @@ const mostAhead = time.Minute
 // New returns the id of an event at a moment.
 func (s *IDs) New(now time.Time) string { return s.Above("", now) }
 
-// Above is New, with an id above last: that of the target's previous event, which
-// another process may have drawn. An id that is more than a minute ahead is not followed:
-// all later events would have its time.
+// Above returns a new id that is above last, the id of the target's previous event, which another process may
+// have drawn. If last is more than a minute ahead of now, it is ignored, because the ids of all later events
+// would show that time.
 func (s *IDs) Above(last string, now time.Time) string {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails

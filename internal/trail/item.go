@@ -83,8 +83,8 @@ func IndexedPrincipal(sort string) string {
 	return principal
 }
 
-// Item returns the event as an item in this layout, with its expiry and index keys if the layout
-// has them.
+// Item returns the event as an item in this layout, with its expiry and index keys if this layout has such
+// attributes.
 func (l Layout) Item(e audit.Event) schema.Item {
 	item := schema.Item{
 		schema.PK:     schema.String(l.Partition(e.Target)),

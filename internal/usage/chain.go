@@ -45,7 +45,7 @@ type End struct {
 	Bucket string
 }
 
-// Note adds the ends of an hour, for limits without a later hour.
+// Note records the last values of an hour's counters, for limits without a later hour.
 func (e Ends) Note(u schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {
@@ -54,8 +54,8 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
-// endOf returns the last end of a counter. A counter of passed amounts without an end had not
-// begun when its limit's counter ended: its value then is 0.
+// endOf returns the last value of a counter. A counter of passed amounts may be missing although its limit's
+// counter is known; then it had not begun, and its value is 0.
 func (e Ends) endOf(name string) (End, bool) {
 	end, there := e[name]
 	if limit, passed := schema.CounterOf(name); !there && passed {
@@ -65,8 +65,8 @@ func (e Ends) endOf(name string) (End, bool) {
 	return end, there
 }
 
-// Have reports whether the ends of the hour's limits are known: of all limits, or without all
-// only of those that did not begin at 0.
+// Have reports whether the last values before an hour are known: of all its counters or, if all is false,
+// only of counters that began above 0.
 func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	for name, s := range u.Spans {
 		if _, there := e[name]; !there && (all || s.First != 0) && !schema.IsByModel(name) {
@@ -76,8 +76,8 @@ func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	return true
 }
 
-// Breaks returns the counters of an hour that do not continue from their ends, ordered by limit.
-// A counter without an end began in the hour, if it began at 0.
+// Breaks returns the counters of an hour that do not continue from the last known values, ordered by limit. A
+// counter without a known value must begin at 0 to continue.
 func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	var all []Break
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
@@ -101,7 +101,7 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	return all
 }
 
-// Gaps returns the missing amounts between the hours before and the hour of the breaks, by limit.
+// Gaps returns the amounts missing between the breaks' hour and the hours before, by limit.
 func Gaps(breaks []Break) map[string]int64 {
 	gaps := map[string]int64{}
 	for _, b := range breaks {

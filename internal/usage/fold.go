@@ -86,8 +86,8 @@ func newFold(c Change, hour time.Time, retention time.Duration) Fold {
 	return f
 }
 
-// After returns the fold without its changes up to the number seq. It returns false if no change
-// is left.
+// After returns the fold without its changes up to the sequence number seq. It returns false if no change is
+// left.
 func (f Fold) After(seq string) (Fold, bool) {
 	i := slices.IndexFunc(f.Changes, func(c Change) bool { return c.Seq > seq })
 	if i < 0 {
@@ -160,8 +160,8 @@ func (t *folding) add(c Change) {
 	}
 }
 
-// follow appends a span to the limit's span so far. It adds the movement of the counter to moved.
-// The first span of a limit in another bucket begins at 0.
+// follow appends a span to the limit's span so far. It adds the change of the counter, without its sign, to
+// t.moved. After a change of buckets a limit's first span begins at 0.
 func (t *folding) follow(next schema.UsageSpan) {
 	s := t.spans[next.Limit]
 	t.moved = saturatedSum(t.moved, saturatedSum(magnitude(next.Net), magnitude(next.Dropped)))

@@ -32,10 +32,9 @@ func (b Bucket) countsFrom(end End) int64 {
 	return end.Last
 }
 
-// Pending returns the growth of a bucket's counters since the ends in seen, by limit: the part
-// without a record so far. A limit missing in seen began at 0. A limit that the bucket no longer
-// has adds nothing. unseen has a 1 for each counter of an earlier bucket whose end no record has
-// shown.
+// Pending returns, by limit, the growth of a bucket's counters since seen, their last recorded values. A
+// limit missing in seen began at 0. A limit that the bucket no longer has adds nothing. unseen has a 1 for
+// each counter of an earlier bucket whose end no record has shown.
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
@@ -51,8 +50,8 @@ func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	return pending, unseen
 }
 
-// Unknown returns the limits with a counter other than 0 and without a seen end, sorted. Counters by model are not
-// worth a search.
+// Unknown returns the limits with a counter other than 0 and no last value in seen, sorted. It leaves out
+// counters by model, which are not worth a search.
 func Unknown(counters map[string]int64, seen Ends) []string {
 	var names []string
 	for name, n := range counters {

@@ -28,8 +28,8 @@ func inBounds(counters map[string]int64) error {
 	return nil
 }
 
-// saturatedSum returns a + b, or the nearest 64-bit number. A sum that has reached an end stays
-// there, because its excess is unknown.
+// saturatedSum returns a + b, or the nearest 64-bit number. If a or b is the largest or smallest number
+// already, it returns that, because the true value is unknown.
 func saturatedSum(a, b int64) int64 {
 	sum := a + b
 	switch {
@@ -45,7 +45,7 @@ func saturatedSum(a, b int64) int64 {
 	return sum
 }
 
-// saturatedNegation returns -n, and for the largest or smallest number the other one.
+// saturatedNegation returns -n, and the largest number for the smallest one, and the reverse.
 func saturatedNegation(n int64) int64 {
 	switch n {
 	case math.MaxInt64:
@@ -70,7 +70,8 @@ func magnitude(n int64) int64 {
 	return n
 }
 
-// CheckSum returns an error that names the first limit whose sum has reached an end of 64 bits.
+// CheckSum returns an error that names the first limit with the largest or smallest 64-bit number as its sum,
+// because the true sum is unknown.
 func CheckSum(s *schema.UsageSum) error {
 	for _, counts := range amounts(s) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {

@@ -54,8 +54,8 @@ func (e Entry) With(pending map[string]int64) Entry {
 	return e
 }
 
-// limits returns the entry's amounts by limit, and by limit and model. With once it leaves out the amounts that a
-// level above counted too, and limits without any others.
+// limits returns the entry with its amounts by limit, and by limit and model. If once is true, it subtracts the
+// amounts that a parent counted too, and leaves out limits that then have none.
 func (e Entry) limits(once bool) (out Entry) {
 	out = e
 	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
@@ -119,8 +119,8 @@ func (s *Sums) CountPlace(own schema.UsageSum) {
 	}
 }
 
-// eachGroup calls do for the parent's children, the resource and the plan that the entry belongs
-// to. It passes the part of the entry that counts there.
+// eachGroup calls do for the parent's children, the resource and the plan that the entry belongs to. It
+// passes the amounts that count there.
 func (s *Sums) eachGroup(e Entry, do func(schema.UsageSeries, Entry)) {
 	if e.Place.Parent != "" {
 		do(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.limits(false))

@@ -25,7 +25,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	}
 }
 
-// AddSum adds the amounts of another sum to a sum. It does not add the numbers of entities.
+// AddSum adds the amounts of the sum more to the sum to. It does not add the numbers of entities.
 func AddSum(to, more *schema.UsageSum) {
 	addUnits(&to.Units, more.Units)
 	for name, n := range more.Net {

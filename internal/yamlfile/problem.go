@@ -16,7 +16,8 @@ type Problem struct {
 	Text   string `json:"text"`           // the problem and its fix
 }
 
-// Error is, for example, "limits.yaml:3:7: plans.pro.default: " and the text.
+// Error returns the file, the line, the column, the key and the text, as in "limits.yaml:3:7:
+// plans.pro.default: …".
 func (p Problem) Error() string {
 	var b strings.Builder
 	b.WriteString(p.File)
@@ -38,7 +39,7 @@ type Problems []Problem
 // and tries again.
 const mostShown = 50
 
-// Error has a line for each problem.
+// Error returns a line for each problem.
 func (p Problems) Error() string {
 	lines := make([]string, 0, min(len(p), mostShown)+1)
 	for i, problem := range p {

@@ -59,7 +59,8 @@ type Reader struct {
 	known   map[reflect.Type]fields // of types that were met
 }
 
-// Read fills the value that to points to from a file with this content.
+// Read decodes data, the content of a file, into the value that to points to. The returned reader has the
+// problems. file is the name for them.
 func Read(file string, data []byte, form Form, to any) *Reader {
 	r := &Reader{
 		Form: form, Places: map[string]Place{}, file: file, wronged: map[string]bool{}, left: 1<<18 + 2*len(data),
@@ -93,7 +94,7 @@ func cutLast(path string) (string, bool) {
 	return path[:max(i, 0)], i >= 0
 }
 
-// document is the value of the only document of a file; nil without one.
+// document returns the root value of a file's only document, or nil for a file without a document.
 func (r *Reader) document(data []byte) *yaml.Node {
 	if !r.isText(data) {
 		return nil
@@ -121,7 +122,7 @@ func (r *Reader) document(data []byte) *yaml.Node {
 	}
 }
 
-// isText refuses input that is too long or not UTF-8.
+// isText reports whether data is short enough and UTF-8. If not, it adds a problem.
 func (r *Reader) isText(data []byte) bool {
 	if len(data) > MaxSize {
 		r.Wrong(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
@@ -138,8 +139,8 @@ func (r *Reader) isText(data []byte) bool {
 	return true
 }
 
-// syntax reports input that is not YAML. The library gives only the line, for errors of its parser
-// the line before, and none in the first.
+// syntax adds a problem for input that is not YAML. It corrects the line: the YAML library reports the line
+// before for errors of its parser, and no line for the first.
 func (r *Reader) syntax(err error, data []byte) {
 	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
 	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
@@ -156,8 +157,8 @@ func (r *Reader) syntax(err error, data []byte) {
 	r.Wrong(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
 }
 
-// Look is the node, or the target of an alias. It is nil once too much was
-// read, and for nodes that a manifest does not use.
+// Look returns the node, or the node that it is an alias of. It returns nil, with a problem, for a node with
+// a tag, and once aliases have made the file too large.
 func (r *Reader) Look(n *yaml.Node, path string) *yaml.Node {
 	at := PlaceOf(n)
 	if n.Kind == yaml.AliasNode {
@@ -173,7 +174,8 @@ func (r *Reader) Look(n *yaml.Node, path string) *yaml.Node {
 	return n
 }
 
-// spend counts values that are read. It is false once they are too many.
+// spend counts n more values as read. Once they are too many, it returns false, and it adds a problem the
+// first time.
 func (r *Reader) spend(n int, at Place, path string) bool {
 	before := r.left
 	r.left -= n
@@ -186,7 +188,8 @@ func (r *Reader) spend(n int, at Place, path string) bool {
 // Entry is a key of a mapping with its value.
 type Entry struct{ Key, Value *yaml.Node }
 
-// Entries are the entries of a mapping; merged ones come last, unless it has a key of that name.
+// Entries returns the entries of a mapping, and then those merged by <<, except keys that the mapping has
+// itself. It adds problems for invalid and repeated keys.
 func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	if r.open[n] {
 		r.Wrong(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
@@ -224,7 +227,8 @@ func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// merged are the entries that a mapping merges, the winning ones first.
+// merged returns the entries of the mappings that a mapping merges by <<. Of equal keys the first one
+// applies.
 func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
 	for _, from := range values {
 		from = r.Look(from, path)
@@ -239,7 +243,7 @@ func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// fillValue fills a value from a node.
+// fillValue decodes a node into v, by v's type. It adds problems under path.
 func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	if r.Empty == "" && isNull(n) {
 		return
@@ -274,7 +278,7 @@ func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	}
 }
 
-// names fills a list of names, or says why it cannot.
+// names decodes a list of texts into to. It returns the problem of the node, or "".
 func (r *Reader) names(to *[]string, n *yaml.Node, path string) string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 && r.Empty != "" {
 		return "is no list: write one, such as [one, two], or leave the key out"
@@ -291,7 +295,7 @@ func (r *Reader) names(to *[]string, n *yaml.Node, path string) string {
 	return ""
 }
 
-// scalar fills a value from a text, or says why it cannot.
+// scalar decodes a text into v, by v's type. It returns the problem of the text, or "".
 func (r *Reader) scalar(v reflect.Value, n *yaml.Node) (reason string) {
 	switch to := v.Addr().Interface().(type) {
 	case *string:
@@ -313,7 +317,7 @@ func IsQuoted(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 }
 
-// mapping fills a struct or a map, or says why it cannot.
+// mapping decodes a mapping into v, a struct or a map. It returns the problem of the node, or "".
 func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
 	help := r.Help(v.Interface())
 	switch {
@@ -368,7 +372,7 @@ func (r *Reader) fieldsOf(t reflect.Type) fields {
 	return f
 }
 
-// Below is the path of a key; one with a dot, or that cannot be printed, is quoted.
+// Below returns the path of a key below path. It quotes a key that has a dot or cannot be printed.
 func Below(path, key string) string {
 	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		key = strconv.Quote(key)

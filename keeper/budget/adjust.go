@@ -61,8 +61,8 @@ func (a Adjustment) validate() error {
 	return nil
 }
 
-// applyAdjustment applies a once under its id, in the name of by, and waits for the write. It
-// returns a with its id, app, day and time set. A repetition returns the first adjustment, marked
+// applyAdjustment applies the adjustment a once under its id, with by as the author, and waits for the write.
+// It returns a with its id, app, day and time set. A repetition returns the first adjustment, marked
 // Duplicate. The same id with other contents is ErrConflict.
 func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
@@ -109,8 +109,8 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 	return a, nil
 }
 
-// newAdjustment returns the operation that applies a to the counters of its day, with its audit
-// event. anyDay lets a repetition match on any day.
+// newAdjustment returns the operation that applies a to the counters of its day, with its audit event. With
+// anyDay, an adjustment with the same id counts as a repetition whatever its day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
 	event, err := desk.newEvent(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.eventFields())

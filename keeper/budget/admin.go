@@ -42,8 +42,9 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 // NoVersion as the Version in a PUT of an Org or App means: only if it does not exist.
 const NoVersion = -1
 
-// mayReplace returns ErrConflict unless a PUT with this version may replace the stored
-// configuration: 0 replaces any, a negative one only a missing one. The error names it by what.
+// mayReplace returns ErrConflict unless a PUT with this version may replace the stored configuration: 0
+// replaces any, a negative one only a missing one, and any other only its own version. what is the object's
+// name in the error.
 func (c configItem) mayReplace(what string, version int64) error {
 	stored := c.Version
 	if c.isDeleted() {
@@ -60,8 +61,8 @@ func (c configItem) mayReplace(what string, version int64) error {
 	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
 }
 
-// decideOrg returns the new item of an organisation and the change that stores it. The change
-// is nil if an earlier, unanswered try of writer has stored it.
+// decideOrg returns the new item of an organisation and the change that stores it. writer is the id of this
+// PUT. The change is nil if an earlier try of the PUT, without an answer, has stored it.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
 	seen, err := adm.orgBefore(ctx, org.ID)
@@ -101,8 +102,8 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	return item, c, err
 }
 
-// inPlaceOf fills in the fixed fields from the stored item. It returns an error if o asks for
-// other values.
+// inPlaceOf returns o with the fields that cannot change, time zone and scope, from the stored item. It
+// returns an error if o has other values for them.
 func (o Org) inPlaceOf(seen orgItem) (Org, error) {
 	const advice = "%s is %s and cannot be changed, because stored sums depend on it; leave it as it is, or put a new organisation"
 	switch {
@@ -128,8 +129,8 @@ func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, 
 	return seen, err
 }
 
-// orgChange returns the change that replaces the item seen of an organisation, if there was
-// one.
+// orgChange returns the change that stores item for an organisation, with its event. seen is the item before,
+// zero if there was none.
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
 	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
 	var before trail.Fields
@@ -155,9 +156,9 @@ func validateApp(org Org, app App) error {
 	return err
 }
 
-// putApp creates an app or replaces its configuration, in the name of by, and returns the stored
-// one. It then drops the organisation's cached configurations. It returns ErrConflict unless
-// app.Version permits the replacement.
+// putApp creates an app or replaces its configuration, with by as the author, and returns the stored one. It
+// then drops the organisation's cached configurations. It returns ErrConflict unless app.Version permits the
+// replacement.
 func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -178,8 +179,9 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	return stored.app(app.ID), nil
 }
 
-// decideApp returns the new item of an app and the change that stores it, with the organisation's
-// labels. The change is nil if an earlier, unanswered try of writer has stored it.
+// decideApp returns the new item of an app and the change that stores it, with the organisation's labels.
+// writer is the id of this PUT. The change is nil if an earlier try of the PUT, without an answer, has stored
+// it.
 func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
 	o, err := adm.items.loadOrg(ctx, org)
@@ -214,8 +216,8 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	return item, c, err
 }
 
-// appChange returns the change that replaces the item seen of an app and updates its
-// organisation. An app that only a call registered has no configuration, so its event is a
+// appChange returns the change that stores item for an app, with its event e, and updates its organisation.
+// seen is the app's item before. An app that only a call registered has no configuration, so its event is a
 // creation.
 func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated

@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// besidesOrgs reports whether an audit target is a model's prices, a key or the settings, and
-// not an organisation.
+// besidesOrgs reports whether an audit target is not an organisation, but a model's prices, a key or the
+// settings.
 func besidesOrgs(target string) bool {
 	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
 		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {

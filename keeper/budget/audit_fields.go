@@ -26,8 +26,8 @@ func (a App) eventFields() trail.Fields {
 	return f
 }
 
-// configFields returns, for an event, the fields that organisations and apps share. It leaves out
-// or sets to nil the unset ones.
+// configFields returns, for an event, the fields that organisations and apps share. Unset fields are missing
+// or nil.
 func configFields(a App) trail.Fields {
 	f := trail.Fields{
 		"tight_mode_threshold_pct":     nilIfZero(a.TightPercent),

@@ -73,8 +73,8 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsa
 	}
 }
 
-// beginSubmission returns the operation that counts a record of a batch, or nil if the result
-// is known already.
+// beginSubmission returns the operation that counts a record of a batch, or nil and the result if that is
+// known already.
 func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
 	var r BatchResult
 	u := entry.Usage

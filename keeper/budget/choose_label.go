@@ -39,10 +39,10 @@ func ErrorsOf(results []BatchResult) []error {
 	return errs
 }
 
-// Choose returns the given label of the recommendation and its model, if that label has room or
-// is forced. With "" it returns the recommended label. denial is the error that Recommend
-// returned with the recommendation, or nil, and now is the time of the choice. Choose returns
-// any error other than a denial as it is.
+// Choose returns the given label of the recommendation and its model, if that label has room or is forced.
+// With "" it returns the recommended label. denial is the error that Recommend returned with the
+// recommendation, or nil. If it is another error than a denial, Choose returns it. now is the time of the
+// choice.
 //
 // Errors: *prices.QuotaExceededError, and a *fault.ValidationError for a label outside the
 // ordering.

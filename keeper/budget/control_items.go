@@ -141,8 +141,8 @@ var optionalConfig = []string{
 // items reads and writes organisations and apps in the control table.
 type items struct{ store *store.Store }
 
-// loadOrg reads an organisation. It returns ErrNotFound if the organisation does not exist,
-// with the tombstone if it was deleted.
+// loadOrg reads an organisation. It returns ErrNotFound for a missing or deleted organisation, for a deleted
+// one with its tombstone.
 func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
 	if err != nil {
@@ -151,9 +151,9 @@ func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	return decodeOrg(org, item)
 }
 
-// decodeOrg decodes the item of an organisation; nil means there is none. Without an organisation
-// or with its tombstone it returns ErrNotFound, with a tombstone also the item. With parts that
-// this version cannot enforce it returns the item and an *enforcedError.
+// decodeOrg decodes the item of an organisation; a nil item means that there is none. It returns ErrNotFound
+// for a missing or deleted organisation, for a deleted one with the item. If a part of the item cannot be
+// enforced by this version, it returns the item with an *enforcedError.
 func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	deleted := item["deleted_at_epoch"] != nil
@@ -260,8 +260,8 @@ func appDeleted(org, app string) error {
 // deletedOrg reports whether o is the tombstone of an organisation.
 func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
 
-// loadApp reads an app. It returns ErrNotFound if the app does not exist, with the tombstone if
-// it was deleted.
+// loadApp reads an app. It returns ErrNotFound for a missing or deleted app, for a deleted one with its
+// tombstone.
 func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, appKey(org, app))
 	if err != nil {
@@ -295,7 +295,8 @@ const (
 	attrSince = "since_epoch_ms"
 )
 
-// decodeOverride decodes an override. Its since is zero if the item has no time of setting.
+// decodeOverride decodes an override. Its field since is zero if the item does not have the time at which it
+// was set.
 func decodeOverride(item store.Item) (override, error) {
 	var d store.Decoder
 	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}

@@ -42,8 +42,8 @@ type deletion struct {
 // exist again, so this call must stop.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
-// deleteAll puts the tombstone, which hides the organisation or app, and then deletes the rest. Each
-// step can be repeated.
+// deleteAll stores a tombstone in place of the organisation or app, so that it counts as missing, and then
+// deletes the rest. Each step can be repeated.
 func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	settings, err := d.admin.settings.readSettings(ctx)
 	if err != nil {

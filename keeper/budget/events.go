@@ -31,8 +31,8 @@ type view struct {
 	near atomic.Pointer[nearness] // readable without the lock; nil before the first query
 }
 
-// viewFor returns the tenant's view. It makes an empty one at the first use, and after the cache
-// has dropped it.
+// viewFor returns the view of the tenant's app: the events and the label that this process knows of. It makes
+// an empty one if none is cached.
 func (s *standing) viewFor(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,9 +61,9 @@ func (s *standing) findEvents(ctx context.Context, t *tenant, b *ledger.Board, v
 	s.findEventsIn(ctx, s.viewFor(t), t, b, version, now)
 }
 
-// findEventsIn moves the sticky record and delivers reached thresholds, at most once for each
-// version of the board and the configuration. It logs errors. It returns at once while another
-// call has v's lock.
+// findEventsIn updates the app's sticky record and delivers events of reached thresholds, at most once for
+// each version of the board b and of the configuration. v is the view of the app. It logs errors. It does
+// nothing while another call holds v's lock.
 func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
 		return // another call of this app does it
@@ -120,8 +120,8 @@ func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	return events
 }
 
-// deliverEvent claims an event, calls the hook and marks the event delivered. It leaves an event
-// that another process has claimed to that process for takeOverAfter.
+// deliverEvent claims an event, calls the hook and marks the event delivered. If another process has claimed
+// the event, it leaves it to that process for the time takeOverAfter.
 func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil

@@ -99,8 +99,9 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	return &Keeper{core: k, principal: opts.Principal}, nil
 }
 
-// makeParts makes the parts of the keeper, each from the parts below it. The ledger and the
-// administration know no other part. The standing reads both. Charges write.
+// makeParts makes the parts of the keeper, each from the parts below it. The ledger and the administration
+// use no other part. The standing reads both, and the charges write to the ledger. own are the layers of
+// prices of the options and the catalog.
 func (k *core) makeParts(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants

@@ -36,10 +36,10 @@ func (o *outlook) labelState(name string) (labelState, bool) {
 	return o.labels[i], true
 }
 
-// lookUp returns the state of an app's budget, from the cached sums if they are fresh, else from
-// the store. If the store does not answer, it returns the last state together with the error.
-// On a new day with unknown sums that state has no spend. After a query it also handles events
-// and the sticky record before it returns.
+// lookUp returns the state of an app's budget, from the cached sums if they are fresh, else from the store.
+// If the store does not answer, it returns the last known state together with the error; on a new day that
+// state has no spend. With force it reads again if this process has written since the last read. After a
+// query it also handles events and the sticky record before it returns.
 func (s *standing) lookUp(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
 	b := s.ledger.Board(t.scope())
@@ -77,8 +77,8 @@ func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	}()
 }
 
-// outlook computes the state of an app's labels at now from the board's sums, and chooses a
-// label. With stored it leaves out spend that this process wrote after the last read.
+// outlook computes the state of an app's labels at now from the board's sums, and chooses a label. If stored
+// is true, it counts only spend that was read from the store, not what this process wrote since.
 func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))
@@ -120,8 +120,8 @@ type nearness struct {
 	percent   map[string]float64
 }
 
-// nearness returns the used percentage of each label's quota, with the instants between which it
-// is valid. It leaves out labels without a quota.
+// nearness returns the used percentage of each label's quota, and the instants between which they are valid.
+// It leaves out labels without a quota.
 func (o *outlook) nearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {

@@ -92,8 +92,8 @@ func chooseLabel(labels []labelState, tight int64, resetAt time.Time, override s
 	return p
 }
 
-// indexBySpend returns the index of the label that the spend leads to without overrides, or
-// len(labels) if no label has room.
+// indexBySpend returns the index of the label that the app would use without an override: the first with
+// room. It is len(labels) if none has.
 func (p plan) indexBySpend() int {
 	for i, l := range p.labels {
 		if l.isSelectable(p.tight) {

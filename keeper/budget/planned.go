@@ -34,8 +34,8 @@ func newPlanned(t *tenant, out *outlook) *planned {
 	return p
 }
 
-// planChanges returns the first instant after an outlook at which time alone may change the
-// choice.
+// planChanges returns the first instant after an outlook at which the choice may change although nothing is
+// spent: by a price, an override or a new day.
 func planChanges(t *tenant, out *outlook) time.Time {
 	first := out.resetAt
 	earlier := func(at time.Time) {

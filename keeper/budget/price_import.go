@@ -85,8 +85,8 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	return j, err
 }
 
-// acceptAll marks models whose prices the import accepts even if the review would hold them back.
-// It returns an error for a model outside the list.
+// acceptAll marks the models whose prices the import accepts even if a review would hold them back. It
+// returns an error for a model outside the list.
 func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
 		name, _ := prices.SplitModel(model)
@@ -98,7 +98,8 @@ func (j *priceJob) acceptAll(models []string) error {
 	return nil
 }
 
-// newListing returns the list's prices of a model with these stored prices.
+// newListing returns the listing, the comparison with known prices, of a model of the list. stored are the
+// prices stored for the model.
 func (j *priceJob) newListing(model string, stored []prices.Price, now time.Time) *listing {
 	book, others := prices.Book{model: stored}, prices.Book{}
 	for _, name := range prices.ModelNames(model)[1:] {
@@ -126,7 +127,7 @@ func (j *priceJob) recordReview(model string, r review) {
 	j.done[model] = r
 }
 
-// buildReport returns the report of the models reviewed so far, sorted by name.
+// buildReport returns the report about the models reviewed so far, sorted by name.
 func (j *priceJob) buildReport() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},

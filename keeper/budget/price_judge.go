@@ -47,9 +47,8 @@ type PriceChange struct {
 	Class string `json:"class,omitempty"`
 }
 
-// carryRates fills in the missing rates of cache classes from have. It leaves out a rate above
-// the assumed rate of an unknown class, because then the input became cheaper, and so did the
-// class.
+// carryRates fills in the missing rates of cache classes in r from have. It leaves a class without a rate if
+// have's is above the assumed one, because then the input became cheaper, and the class probably too.
 func carryRates(r, have prices.Rates) prices.Rates {
 	dearest := r.Assumed()
 	for _, c := range tokenClasses {
@@ -77,7 +76,8 @@ func reasonToHold(want prices.Price, compared []prices.Price) (reason, class str
 	return "", ""
 }
 
-// compareRates compares the rate of one class. known is false without a price to compare with.
+// compareRates compares the new rate of a token class with an earlier one, and returns the reason to hold it
+// back, or "". known is false if there is no earlier price.
 func compareRates(c prices.Class, after, before int64, known bool) string {
 	free := func(rate int64) bool { return rate == prices.FreeRate || rate == 0 && c.Always() }
 	switch {
@@ -95,9 +95,9 @@ func compareRates(c prices.Class, after, before int64, known bool) string {
 	return ""
 }
 
-// pricesToCompare returns the prices to compare a list's price with: the one in force without the
-// list, and the one of 30 days ago, or else the oldest stored one. For a model without a price
-// it returns those of its family.
+// pricesToCompare returns the prices to compare a list's price with: the one in force without the list, and
+// the one in force 30 days ago, or else the oldest stored one. For a model without a price it returns those
+// of its family.
 func (l *listing) pricesToCompare(scope prices.Scope, at, now time.Time) []prices.Price {
 	have, _, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {

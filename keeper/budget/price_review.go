@@ -32,9 +32,8 @@ func (l *listing) probeID(scope prices.Scope) string {
 	return l.name
 }
 
-// newListing sorts a list's rows of one model. A price for any endpoint becomes a price for
-// regional endpoints if the list or the prices in force have another one for global endpoints,
-// which it must not hide.
+// newListing sorts a list's rows of one model. A price without a scope becomes one for regional endpoints if
+// global endpoints have another price, in the list or in force, because it would hide that.
 func newListing(name, list string, rows, stored []prices.Price, layers priceLayers, now time.Time) *listing {
 	l := &listing{name: name, list: list, stored: stored, layers: layers}
 	global, _, okGlobal := layers.lookup(l.probeID(prices.Global), now)
@@ -50,7 +49,8 @@ func newListing(name, list string, rows, stored []prices.Price, layers priceLaye
 	return l
 }
 
-// addRow adds a row. It merges two rows if each lacks only classes that the other has.
+// addRow adds a row of the list. It merges two rows of one scope and start if they differ only in missing
+// classes, and otherwise marks the scope as listed twice.
 func (l *listing) addRow(p prices.Price) {
 	for i := range l.rows {
 		q := &l.rows[i]
@@ -99,8 +99,8 @@ func (l *listing) reviewList(now time.Time) review {
 	return r
 }
 
-// reviewScope adds to r the prices of one scope from now on: the list's where it decides, else
-// the present ones. Two listed prices are skipped.
+// reviewScope adds to r the prices of one scope from now on: the list's, or the present ones where the list
+// does not decide. It skips a scope that is listed twice.
 func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
 		r.skipped = append(r.skipped, prices.Skipped{Model: l.name, Reason: "the list has two prices for it: name fewer providers"})
@@ -149,8 +149,8 @@ func (l *listing) changeInstants(scope prices.Scope, now time.Time) []time.Time 
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// decidesAt reports whether the list decides the price from an instant on. A list without a
-// later price for the scope describes today only, so a change announced elsewhere stays.
+// decidesAt reports whether the list's price applies from the instant at on. A list without future prices for
+// the scope describes today only: a future price from elsewhere stays.
 func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	if at.Equal(now) || slices.ContainsFunc(l.rows, func(p prices.Price) bool { return p.Scope == scope && p.EffectiveFrom.After(now) }) {
 		return true
@@ -159,8 +159,8 @@ func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	return known && have.List == l.list
 }
 
-// reviewAt reviews a scope's price from an instant on. A price that is held back leaves the one
-// without the list in force.
+// reviewAt reviews a scope's price from an instant on. If it holds the list's price back, the price without
+// the list stays in force.
 func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
@@ -190,8 +190,8 @@ func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	r.putPrice(startingAt(want, at))
 }
 
-// keepPrice keeps the price without the list in force from an instant on. It stores that price
-// again if an accepted one would hide it: one with an earlier start, or one of a related model.
+// keepPrice keeps the present price in force from the instant at on. It stores it again if an accepted price,
+// with an earlier start or of a related model, would hide it.
 func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
 	have, layer, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
@@ -216,7 +216,8 @@ func startingAt(p prices.Price, at time.Time) prices.Price {
 	return p
 }
 
-// layersWith returns the layers after the import, given the model's new stored prices.
+// layersWith returns the layers of prices as they are after the import. stored are the model's new stored
+// prices.
 func (l *listing) layersWith(stored []prices.Price) priceLayers {
 	layers := slices.Clone(l.layers)
 	book := prices.Book{}
@@ -250,7 +251,7 @@ func probeScope(scope prices.Scope) prices.Scope {
 // reach is the maximal age of a record's time.
 const reach = 72 * time.Hour
 
-// withoutSuperseded drops the oldest prices that no future record can need, until at most
+// withoutSuperseded drops the oldest prices, as far as no future record can need them, until at most
 // maxPrices remain.
 func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	byAge := slices.Clone(rows)

@@ -104,8 +104,8 @@ func (s *sharedSettings) keepDays() int {
 	return s.withOptions(s.last).KeepDays
 }
 
-// withOptions returns stored settings with the keeper's own days, if none are stored, and its own
-// models for other labels.
+// withOptions returns stored settings, completed from the keeper's options: the days if none are stored, and
+// models of labels that have none stored.
 func (s *sharedSettings) withOptions(stored Settings) Settings {
 	if stored.KeepDays == 0 {
 		stored.KeepDays = s.own.KeepDays
@@ -155,8 +155,8 @@ func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Sett
 	return s.withOptions(stored), nil
 }
 
-// contradicts reports whether this keeper's options name other days, or another model of a label,
-// than the stored settings.
+// contradicts reports whether this keeper's options contradict the stored settings: other days, or another
+// model of a label.
 func (s *sharedSettings) contradicts(stored Settings) bool {
 	for label, model := range s.own.Models {
 		if is := stored.Models[label]; is != "" && is != model {

@@ -127,9 +127,9 @@ func (s *Setup) DeleteOrg(ctx context.Context, org string, revoke Revoke) error 
 	return d.deleteAll(ctx, "DeleteOrg")
 }
 
-// DeleteApp deletes an app, as DeleteOrg does an organisation. If the organisation counts the
-// spend of its apps together, the app's spend stays in the sum. PutApp creates it again. A call
-// does not, until the last item of the app is gone.
+// DeleteApp deletes an app in the same way as DeleteOrg. If the organisation counts the spend of its apps
+// together, the app's spend stays in the sum. PutApp creates the app again. A mere call does not, until the
+// last item of the app has expired.
 func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) error {
 	k := s.keeper()
 	by, err := k.changeAuthor(ctx)

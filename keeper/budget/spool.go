@@ -324,8 +324,8 @@ func (s *spool) replayAll(send sendLines) error {
 	return err
 }
 
-// listSegments returns a copy of the closed segments. With rotate it first closes the growing
-// file and begins another.
+// listSegments returns a copy of the closed segments. If rotate is true, it first closes the file that
+// records are appended to, and begins another.
 func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,9 +338,9 @@ func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	return slices.Clone(s.closed), err
 }
 
-// replaySegment replays a segment and deletes it. Unfinished lines move to the end of the
-// spool. If no line of a large segment is finished, the segment stays as it is. stop means that
-// the store fails.
+// replaySegment passes the lines of a segment to send, and deletes the segment. It appends unfinished lines
+// to the spool again. If no line of a large segment is finished, the segment stays. stop is true if the store
+// does not accept records.
 func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) {
 	file, err := os.Open(c.path)
 	if err != nil {
@@ -395,8 +395,8 @@ func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
 	return batch, err
 }
 
-// appendUnfinished appends the lines of a batch that are not done to left, and adds their number
-// to lines. Lines beyond done count as unfinished.
+// appendUnfinished appends the lines of a batch that are not done to left, and adds their number to lines.
+// done may be shorter than the batch; further lines are not done.
 func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([]byte, int) {
 	for i, line := range batch {
 		if i >= len(done) || !done[i] {

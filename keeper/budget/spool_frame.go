@@ -25,7 +25,7 @@ type spoolLine struct {
 	bad   error // the reason that it is unreadable; entry is then empty
 }
 
-// encodeRecord returns a record as a line: its checksum, its JSON and a newline.
+// encodeRecord returns a record as a line of the spool: its checksum, its JSON and a newline.
 func encodeRecord(entry SpooledUsage) ([]byte, error) {
 	text, err := json.Marshal(entry)
 	if err != nil {

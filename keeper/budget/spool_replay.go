@@ -74,8 +74,8 @@ func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsag
 	}
 }
 
-// replayLoop replays the spool at once and then every SpoolInterval, if it has records, until the
-// keeper closes. It logs errors.
+// replayLoop submits the records of the spool at once and then every SpoolInterval, until the keeper closes.
+// It logs errors.
 func (c *charges) replayLoop() {
 	defer c.life.Done()
 	ticker := time.NewTicker(c.opts.SpoolInterval)
@@ -167,8 +167,8 @@ func (c *charges) refuseLine(line spoolLine, reason error) error {
 	return nil
 }
 
-// replayEntry submits a spooled record. It returns a *fault.ValidationError, without sending it,
-// for a record older than unknownAfter, because nobody knows whether it was counted.
+// replayEntry submits a spooled record. It returns a *fault.ValidationError, without sending it, for a record
+// older than unknownAfter, because it can no longer be known whether it was counted.
 func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if age := c.now().Sub(entry.Received); age > unknownAfter {
 		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)

@@ -85,9 +85,9 @@ func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) 
 	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride, At: t.override.since}, true
 }
 
-// moveSticky records the label that the spend leads to, if it differs from the record: only
-// forward within a configuration, either way after a newer one. It writes the event together
-// with the record; a process with a hook delivers the event.
+// moveSticky stores the label that the spend leads to in the app's record of today, if it differs. Within one
+// version of the configuration it only moves to later labels. It writes the event together with the record; a
+// process with a hook delivers the event.
 func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.indexBySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {

@@ -25,8 +25,8 @@ func (c *charges) submitRecord(ctx context.Context, org, app string, usage price
 	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitEntry counts a record and waits for the write, however long ago it was received. It sets
-// the entry's cost, also if the store does not answer but a configuration is known.
+// submitEntry counts a record, which may have waited in the spool, and waits for the write. It sets the
+// entry's cost, also if the store does not answer but a configuration is known.
 func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
 	usage := entry.Usage
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)
@@ -96,8 +96,8 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, 
 	return c.makeReceipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
 }
 
-// makeReceipt returns the receipt of a counted record, with the spend of its label if that can be
-// read. It logs a failed read. A conflicting record is ErrConflict.
+// makeReceipt returns the receipt of a counted record, with the spend of its label if that can be read. It
+// logs a failed read. It returns ErrConflict if v says that another record has the same id.
 func (c *charges) makeReceipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)

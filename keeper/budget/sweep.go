@@ -78,8 +78,8 @@ func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, er
 	return report, errors.Join(errs...)
 }
 
-// findMarked finds the scopes with records on days that are not closed. closable is the days on
-// which no record can be counted any more, in any zone.
+// findMarked finds the scopes with records on days that are not closed. It adds them to scopes. closable are
+// the days on which no record can be counted any more, in any time zone.
 func (s *sweeper) findMarked(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
 	now := s.standing.now()
 	today := calendar.In("").Day(now)
@@ -139,8 +139,8 @@ func (s *sweeper) isDone(day, scope string) bool {
 	return s.done[store.Key{PK: day, SK: scope}]
 }
 
-// setDone records that the scope's day needs no further sweep. An empty scope means all scopes of
-// the day.
+// setDone records that the scope's day needs no further sweep in this process. An empty scope means all
+// scopes of the day.
 func (s *sweeper) setDone(day, scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *sweeper) setDone(day, scope string) {
 	s.done[store.Key{PK: day, SK: scope}] = true
 }
 
-// forgetDays marks days as closed in all scopes and drops their scopes.
+// forgetDays records that days need no sweep in any scope, and drops the records by scope.
 func (s *sweeper) forgetDays(closed map[string]bool) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.done, func(k store.Key, _ bool) bool { return closed[k.PK] })
@@ -182,8 +182,8 @@ func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (
 	return report, pending, errors.Join(append(errs, failure("Sweep", err))...)
 }
 
-// findThresholds finds the thresholds that a scope reached today, and the label in use of an app. marked
-// is the labels with spend; nil means those of the ordering.
+// findThresholds delivers events of the thresholds that a scope has reached today, and updates the sticky
+// record of an app. marked are the labels with spend; nil means those of the ordering.
 func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
 	if s.standing.opts.OnEvent == nil && !t.config.Sticky {
 		return nil
@@ -205,9 +205,9 @@ func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, m
 	return err
 }
 
-// sweepDays stores the totals of a scope's past days and returns their number. marked has the
-// labels with spend by day; nil means all labels of the last week. pending are marked days that
-// are not over or could not be closed.
+// sweepDays stores the totals of a scope's past days and returns the number of totals. marked has the labels
+// with spend by day; nil means all labels of the last week. pending are marked days that are not over or
+// could not be closed.
 func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)

@@ -69,8 +69,8 @@ func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant,
 	return t, err
 }
 
-// tablePrices reads the stored prices of the tenant's models, and returns them as a layer above
-// the keeper's own prices.
+// tablePrices reads the stored prices of the tenant's models. It returns the layers of prices, in the order
+// of precedence: these, and then those of the options and the catalog.
 func (r tenantReader) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
 	book, err := r.prices.storedPrices(ctx, t.modelsToPrice())
 	if err != nil {

@@ -35,8 +35,8 @@ type tenants struct {
 	loading *cache.Loading[tenantKey, *tenant]
 }
 
-// newTenants makes the cache of configurations, which reads through r. An entry is renewed after
-// ConfigTTL. If the store does not answer, it may be used for usableFor.
+// newTenants makes the cache of configurations, which reads through r. A configuration is read again after
+// ConfigTTL. While the store does not answer, it may be used until it is usableFor old.
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
 		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
@@ -46,8 +46,9 @@ func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants
 	return &tenants{reader: r, life: life, loading: loading}
 }
 
-// leaveChannel returns a channel that is closed while waiting for a configuration is useless, and the
-// error to return then. While spend cannot be read, a cached configuration is good enough.
+// leaveChannel returns a channel that closes when it is useless to wait for a configuration because a table
+// does not answer, and a function that returns the error for that. held is true if a cached configuration is
+// usable; then an outage of the usage table is enough.
 func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() error) {
 	lost := b.control
 	if held && b.usage.State().Open {

@@ -146,8 +146,8 @@ func (t *tenant) newClosings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange sums each day from one to another, both included, over all scopes of the tenant. It
-// adds to c the totals that may be stored.
+// dayRange sums each day from one to another, both included, over all scopes of the tenant. It adds the
+// totals of finished days that are not stored yet to c.
 func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
 	for _, l := range mergeLabels(t.labels, t.config.Ordering...) {
@@ -212,8 +212,8 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	return keys, nil
 }
 
-// dayTotals converts a day's sums by label for callers, in the order of preference. It leaves out
-// labels without writes that are not in the ordering.
+// dayTotals converts a day's sums by label for callers, in the order of preference. A label outside the
+// ordering is left out if nothing was written for it.
 func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
 	out := DayTotals{Day: day, Labels: []LabelTotals{}}

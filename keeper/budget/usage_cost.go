@@ -31,9 +31,9 @@ func (e *SpooledUsage) costAt(t *tenant, at, now time.Time) (money.Picos, error)
 	return cost, err
 }
 
-// recordModel returns the model that prices a record: the one it names, if its label has or had
-// that one, else the label's model. For a label without a model it is the label's last model.
-// So a record cannot choose its price.
+// recordModel returns the model that prices a record: the one it names, if its label has or had that one,
+// else the label's model. For a label without a model it is the label's last model. A record cannot choose
+// any other, so it cannot choose its price.
 func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	last, had := t.pastModel(u.Label, u.Model, now)
 	model := cmp.Or(t.model(t.policy(), u.Label), last)

@@ -18,8 +18,7 @@ type watch struct {
 	timer *time.Timer     // timer of the next look; nil if none is due
 }
 
-// watchFor returns the watch of a scope. It makes one, without apps, at the first use and after
-// the cache has dropped it.
+// watchFor returns the watch of a scope: its apps and its timer. It makes one without apps if none is cached.
 func (s *standing) watchFor(org, scope string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,8 +46,8 @@ func (s *standing) scheduleLook(o *ledger.Operation) {
 	}
 }
 
-// lookLater schedules one look at a scope, a staleness period from now, unless one is due. It
-// repeats as long as writes are pending.
+// lookLater starts a timer that reads a scope's spend and delivers events after Options.Staleness, unless one
+// runs. It starts again as long as writes of the scope are pending.
 func (s *standing) lookLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -68,8 +67,8 @@ func (s *standing) lookLater(w *watch) {
 	})
 }
 
-// observeScope reads the spend of the scope again, for every watched app, if this process has
-// written since the last read. Reading also delivers events.
+// observeScope reads the spend of a scope again and delivers events, for every app that asked for it, if this
+// process has written since the last read.
 func (s *standing) observeScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
@@ -94,8 +93,8 @@ func (s *standing) allWatches() []*watch {
 	return s.watches.Values()
 }
 
-// observeAll looks once more at every watched scope, for events, when the keeper closes. It ends
-// with ctx.
+// observeAll reads the spend of every watched scope once more and delivers events, when the keeper closes. It
+// ends with ctx.
 func (s *standing) observeAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {
@@ -104,7 +103,7 @@ func (s *standing) observeAll(ctx context.Context) {
 	}
 }
 
-// stopTimers cancels all scheduled looks. Close then looks once itself.
+// stopTimers stops the timers of lookLater. Close then reads each scope once more itself.
 func (s *standing) stopTimers() {
 	for _, w := range s.allWatches() {
 		w.mu.Lock()

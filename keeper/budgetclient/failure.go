@@ -137,7 +137,8 @@ func (e errorBody) refusal(op string, status int, now time.Time) error {
 	return &StatusError{Op: op, Status: status, Code: e.Code, Message: e.Message, RequestID: e.RequestID}
 }
 
-// exceeded computes the wait from the keeper's clock, because RetryAt is by that clock.
+// exceeded returns the error of a response that no label has room. Its decision time is the keeper's clock,
+// because RetryAt is by that clock.
 func (e errorBody) exceeded(now time.Time) error {
 	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
@@ -146,8 +147,8 @@ func (e errorBody) exceeded(now time.Time) error {
 	return out
 }
 
-// isTransient reports whether the same request may succeed after a response with this status. It
-// is true for a redirect, which is not the keeper's.
+// isTransient reports whether the same request may succeed after a response with this status. It is true for
+// a redirect, because a keeper sends none.
 func isTransient(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -171,8 +172,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return max(at.Sub(now), 0)
 }
 
-// unavailable returns a *fault.UnavailableError of operation op for err, or err itself if it is
-// one. unconfirmed means that the keeper may have counted the call.
+// unavailable returns a *fault.UnavailableError of operation op for err, or err itself if it is such an error
+// already. unconfirmed means that the keeper may have counted the call.
 func unavailable(op string, err error, unconfirmed bool, after time.Duration) error {
 	var known *fault.UnavailableError
 	if errors.As(err, &known) {
@@ -189,8 +190,8 @@ var statuses = map[string]int{
 	"INTERNAL_ERROR": http.StatusInternalServerError, "SERVICE_UNAVAILABLE": http.StatusServiceUnavailable,
 }
 
-// ofRecord returns the error of one record of a batch, as Submit returns it. A failure of the
-// keeper's store is an unconfirmed *fault.UnavailableError.
+// ofRecord returns the error of one record of a batch, as Submit would return it. If the keeper's store
+// failed, that is an unconfirmed *fault.UnavailableError.
 func (e errorBody) ofRecord(now time.Time) error {
 	status := cmp.Or(statuses[e.Code], http.StatusBadRequest)
 	if status >= http.StatusInternalServerError {

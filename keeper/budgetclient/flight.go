@@ -18,8 +18,9 @@ type run[T any] struct {
 	left  bool // the leader's ctx ended, or it panicked: the others must retry
 }
 
-// do calls get, or waits for a running call and returns its result. If that call's context ended,
-// it tries again. It returns a *noResponse if ctx ends during the wait.
+// do calls get and returns its result. If another caller's get is running, it waits for that and returns the
+// same result, unless that caller left; then it tries again. It returns a *noResponse if ctx ends during the
+// wait.
 func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
 	for {
 		f.mu.Lock()
@@ -43,8 +44,8 @@ func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)
 	}
 }
 
-// lead calls get for the run r and returns its result. It then ends the run, also after a panic,
-// and wakes the callers that wait for it. Those retry if the error came with the end of ctx.
+// lead calls get for the run r and returns its result. It then ends the run, also after a panic, and wakes
+// the callers that wait for it. They try again if get failed because ctx ended.
 func (f *flight[T]) lead(ctx context.Context, r *run[T], get func(context.Context) (T, error)) (T, error) {
 	defer func() {
 		f.mu.Lock()

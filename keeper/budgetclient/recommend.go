@@ -36,7 +36,8 @@ type choice struct {
 	until time.Time // end of the time for which the answer may be repeated
 }
 
-// choiceFor returns the choice of an app's path. It evicts another one if there are too many.
+// choiceFor returns the cached choice of the app with this path. It makes an empty one if none is cached, and
+// evicts another if there are too many.
 func (c *choices) choiceFor(path string) *choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -189,7 +190,7 @@ func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, que
 	return rec, nil
 }
 
-// maxAge returns how long a response may be cached; 0 if it does not say.
+// maxAge returns how long a response may be cached; 0 if its header has no age.
 func maxAge(header http.Header) time.Duration {
 	age := time.Duration(0)
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {

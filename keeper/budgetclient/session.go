@@ -165,8 +165,7 @@ func (c *core) pauseLogins(err error, d time.Duration) {
 	s.refused, s.until = err, c.opts.Now().Add(d)
 }
 
-// dropTokens drops the tokens after the keeper refused the access token, unless another login has
-// replaced them.
+// dropTokens drops the tokens after the keeper refused the access token, unless they were replaced meanwhile.
 func (c *core) dropTokens(refused credentials.Secret) {
 	s := &c.session
 	s.mu.Lock()

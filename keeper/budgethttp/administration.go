@@ -134,8 +134,8 @@ func (a administration) endpoints() []endpoint {
 	}
 }
 
-// putOrg stores the configuration before it issues credentials. If the second step fails, the
-// same PUT issues them.
+// putOrg stores an organisation's configuration, and then issues credentials if it has none. If the second
+// step fails, the client can repeat the PUT.
 func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
 	org := in.Body.Budget(in.Org)
 	var err error
@@ -155,9 +155,9 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	return out, nil
 }
 
-// putApp stores the app's configuration, in the name of the request's principal. It then issues
-// credentials if the app has none: 201 with a retrieval token. If that fails, the same PUT issues
-// them.
+// putApp stores the app's configuration, with the request's principal as the author. It then issues
+// credentials if the app has none, and answers 201 with a retrieval token. If that fails, the client can
+// repeat the PUT.
 func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
 	app := in.Body.Budget(in.App)
 	var err error
@@ -177,9 +177,9 @@ func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (
 	return out, nil
 }
 
-// issueCredentials creates credentials for an organisation or app, unless it has some, also if
-// the client disconnects. If look then returns ErrNotFound, another caller has deleted the
-// organisation or app: it deletes the credentials again.
+// issueCredentials creates credentials for an organisation or app, unless it has some. It continues if the
+// client disconnects. look reads the organisation or app again: if it returns ErrNotFound, another caller has
+// deleted that, and the credentials are deleted too.
 func (a administration) issueCredentials(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
 	ctx = context.WithoutCancel(ctx) // completes even if the client disconnects
 	store := a.store.As(x.principal)

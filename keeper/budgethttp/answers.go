@@ -55,8 +55,8 @@ func (a *answers) logError(x *exchange, what string, err error) {
 	a.log.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
 }
 
-// errorResponse returns the response to an error of the keeper. conflict is the route's code for a
-// conflict, which concerns either request ids or concurrent changes.
+// errorResponse returns the response to an error of the keeper. conflict is the route's error code for
+// ErrConflict: for the use of a request id twice, or for concurrent changes.
 func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wire.Error {
 	var (
 		shaped   *wire.Error

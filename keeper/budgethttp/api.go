@@ -63,7 +63,7 @@ func marshal(w io.Writer, v any) error {
 	return err
 }
 
-// encode returns a response as JSON: its kept text, if it has one.
+// encode returns a response as JSON. If it has an encoded text already, it returns that.
 func encode(v any) ([]byte, error) {
 	if kept, ok := v.(interface{ Encoded() []byte }); ok && kept.Encoded() != nil {
 		return kept.Encoded(), nil
@@ -75,8 +75,8 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// unmarshal decodes a body without ambiguity: for *any it only checks it. A bad record of a batch
-// does not fail the others.
+// unmarshal decodes a body, and refuses JSON that readers may understand differently. In a batch it leaves
+// the records undecoded, so that a bad one does not fail the others.
 func unmarshal(data []byte, v any) error {
 	switch v := v.(type) {
 	case *any:

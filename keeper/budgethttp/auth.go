@@ -22,8 +22,8 @@ type (
 // logins is the routes for tokens. It has none if Options.Authenticate is set.
 type logins struct{ service *login.Service }
 
-// endpoints returns the routes that issue, renew and revoke tokens. It returns nil if the caller
-// of New authenticates requests itself.
+// endpoints returns the routes that issue, renew and revoke tokens. It returns nil if Options.Authenticate is
+// set, because clients then get no tokens here.
 func (l logins) endpoints() []endpoint {
 	if l.service == nil {
 		return nil

@@ -63,8 +63,8 @@ type endpoint struct {
 // failing converts an error to a response.
 type failing func(err error, x *exchange, conflict wire.Code) *wire.Error
 
-// newEndpoint makes the endpoint of a route from its handler. An error of the handler is sent in
-// the common shape.
+// newEndpoint makes the endpoint of a route from its handler. An error of the handler is sent in the common
+// form of errors.
 func newEndpoint[I, O any](r route, handle func(context.Context, *exchange, *I) (*O, error)) endpoint {
 	return endpoint{r, func(api huma.API, op huma.Operation, failed failing) {
 		huma.Register(api, op, func(ctx context.Context, in *I) (*O, error) {

@@ -116,7 +116,7 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 	return &batchOutput{sumResults(results)}, nil
 }
 
-// batchResult converts the result of one record of a batch. index is its place in the request.
+// batchResult converts the result of one record of a batch. index is its index in the request.
 func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
 		return failedResult(index, r.answers.errorResponse(one.Err, x, wire.IdempotencyConflict))

@@ -116,9 +116,9 @@ func (a account) validHashes(now time.Time) []string {
 func (a account) inGrace(now time.Time) bool { return a.previous != "" && now.Before(a.grace) }
 
 // withNewSecret returns the account with a new secret; the caller fills in the hash. Without grace it
-// invalidates older secrets and refresh tokens. unfetched means that no caller has retrieved
-// the last secret: the new one replaces it, and the one before it stays for the grace if it
-// still works. dropped reports that a secret before the last one worked until now.
+// invalidates older secrets and refresh tokens. unfetched means that no caller has retrieved the last secret:
+// the new one replaces it, and the one before it works until the end of the grace. dropped is true if a
+// secret other than the last one worked until now and no longer does.
 func (a account) withNewSecret(now time.Time, graceHours int, unfetched bool) (next account, dropped bool) {
 	inUse := a.hash
 	if unfetched {

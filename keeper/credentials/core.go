@@ -31,7 +31,7 @@ type counts struct {
 
 func (c *core) now() time.Time { return c.clock.Now() }
 
-// putItem returns a transaction's write that puts an item, on a condition unless that is empty.
+// putItem returns a transaction's write that puts an item. An empty condition always holds.
 func (c *core) putItem(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
 	p := &types.Put{TableName: &c.items.Control, Item: item}
 	if condition != "" {

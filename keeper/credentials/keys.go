@@ -220,7 +220,7 @@ func (p Pepper) asEntry() keyEntry {
 	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
 }
 
-// asKeySet returns the keys of the document, after the same checks as ParseKeySet.
+// asKeySet checks the document as ParseKeySet does, and returns its keys.
 func (d keyDocument) asKeySet() (*KeySet, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -259,7 +259,8 @@ func (k *KeySet) Pepper(now time.Time) Pepper {
 	return newestSettled(k.peppers, now, func(p Pepper) time.Time { return p.Created })
 }
 
-// newestSettled returns the newest key that every process has read, or the oldest.
+// newestSettled returns the newest key that is old enough to be known to every process, or the oldest if none
+// is. created returns the time of a key.
 func newestSettled[K any](keys []K, now time.Time, created func(K) time.Time) K {
 	chosen := keys[0]
 	for _, k := range keys[1:] {

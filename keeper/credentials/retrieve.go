@@ -24,8 +24,8 @@ const usedKept = 7 * 24 * time.Hour
 
 func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
 
-// isUnfetched reports whether no caller has retrieved a client's last secret. void is the writes
-// that make the token void, for the transaction that replaces the secret.
+// isUnfetched reports whether no caller has retrieved a client's last secret. void are the writes that make
+// its retrieval token void, for the transaction that replaces the secret.
 func (c *core) isUnfetched(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
 	if a.handout == "" {
 		return nil, false, nil

@@ -67,8 +67,8 @@ type revocations struct {
 	known *cache.Loading[TokenRef, *verdict]
 }
 
-// newRevocations makes an empty cache of the states of tokens. An entry is read again after
-// CacheTTL; a caller waits for that read.
+// newRevocations makes an empty cache that tells which tokens are revoked. An entry is read again after
+// CacheTTL, and its caller waits for that.
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
 		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,
@@ -80,8 +80,7 @@ func newRevocations(c *core) *revocations {
 // evictTokens drops tokens from the cache, including reads in flight.
 func (r *revocations) evictTokens(match func(TokenRef) bool) { r.known.Evict(match) }
 
-// readVerdict reads the marks of a token, its session and its client in one request, with a time
-// of its own.
+// readVerdict reads the marks of a token, its session and its client in one request, within its own timeout.
 func (r *revocations) readVerdict(ref TokenRef) (*verdict, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()

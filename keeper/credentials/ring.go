@@ -272,8 +272,8 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	}
 }
 
-// matchingKey returns the provisioning key of a received secret, or false. It compares every key,
-// so its time does not tell which one fits.
+// matchingKey returns the provisioning key of a received secret, or false. It compares with every key, so
+// that its duration does not reveal which one matches.
 func (k *keys) matchingKey(given attempt) (found ProvisioningKey, ok bool) {
 	for _, key := range k.all {
 		if fits, _ := given.matches(key.hash); fits {

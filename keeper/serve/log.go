@@ -36,8 +36,8 @@ func NewLog(to io.Writer) *Log {
 	return l
 }
 
-// Write queues a line, or drops it. It never fails. After Close it writes directly, unless the
-// reader had stopped reading by then.
+// Write queues a line, or drops it. It never fails. After Close it writes directly, unless the log's reader
+// has stopped reading.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

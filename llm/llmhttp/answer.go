@@ -94,7 +94,7 @@ const (
 )
 
 // readUsage reads and drops the rest of an ended reply until its usage has arrived, at most 64 KiB. After 250
-// ms it closes the body by closed, which ends the read.
+// ms it calls closed, which closes the body and so ends the read.
 func (b *answer) readUsage(closed func() error) {
 	if !b.owesUsage() {
 		return

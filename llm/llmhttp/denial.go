@@ -85,8 +85,8 @@ func (a *attempt) retriesSoon(wait time.Duration) bool {
 	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
 }
 
-// answerMarked returns an answer with a mark of err in its message and header. DenialOf and UnavailableOf
-// find err by the mark. Without a mark for err it is a plain answer.
+// answerMarked returns an answer that carries err, encoded as a mark, in its message and header, for DenialOf
+// and UnavailableOf. For an error that has no mark it is a plain answer.
 func (a *attempt) answerMarked(answer dialect.Refusal, err error) *http.Response {
 	m := mark.Of(err)
 	if m == "" {
@@ -123,7 +123,7 @@ func ownAnswer(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *
 	}
 }
 
-// quoted returns a client's text for a message: quoted, in ASCII, and cut after 64 bytes.
+// quoted returns a text of a client for use in a message: in quotes, in ASCII, and cut after 64 bytes.
 func quoted(s string) string {
 	const most = 64
 	if len(s) > most {

@@ -21,7 +21,8 @@ type plain struct {
 }
 
 // newPlain starts a goroutine that decompresses an answer for the reader of its usage. It returns nil, no
-// decompression, for an uncompressed answer. An unknown encoding makes the answer unreadable.
+// decompression, for an uncompressed answer. For an unknown encoding it is marked as unable to read the
+// answer.
 func newPlain(encoding string, to *dialect.Reader) *plain {
 	var open func(io.Reader) (io.Reader, error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -62,7 +63,7 @@ func inflate(r io.Reader) (io.Reader, error) {
 
 type onlyWriter struct{ io.Writer }
 
-// write passes bytes as they arrived to the usage's reader, through the decompression if p is not nil.
+// write passes arrived bytes to the reader of the usage. If p is not nil, it decompresses them.
 func (p *plain) write(to *dialect.Reader, b []byte) {
 	if p == nil {
 		_, _ = to.Write(b)

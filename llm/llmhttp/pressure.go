@@ -36,9 +36,9 @@ type pressure struct {
 	one  bool          // the answer may be about the requests of one entity
 }
 
-// pressureOf returns the pause that an answer asks for, by its status, headers and failure. A 429 concerns
-// all callers of a credential if it gives a time, or a limit is empty. Otherwise one caller may have caused
-// it, and must not stop the others.
+// pressureOf returns the pause that an answer asks for, by its status, headers and failure. A 429 pauses all
+// callers of a credential if it gives a time, or if a limit of the provider is used up. Otherwise it pauses
+// the caller only, which may have caused it.
 func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) pressure {
 	if f != nil && status < 300 {
 		status = shape.StatusOf(f)
@@ -78,8 +78,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// nextUnit reports whether one of the provider's own limits is empty, and returns the wait until each empty
-// one has a free request or token.
+// nextUnit reports whether one of the provider's own limits is used up, and returns the time until each has
+// one request or token again.
 //
 // A limit refills all the time until its reset: of 120 that are full in 60 s one is free in 0.5 s.
 func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {

@@ -44,7 +44,7 @@ func isRead(r *http.Request) bool {
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }
 
-// allows reports whether Options.AllowUnmetered matches an escaped path, in every reading of servers.
+// allows reports whether Options.AllowUnmetered matches an escaped path, whichever way a server unescapes it.
 func (p *routes) allows(escaped string) bool {
 	for _, spelling := range dialect.Spellings(escaped) {
 		if !slices.ContainsFunc(p.allowed, func(pattern string) bool { return matches(pattern, spelling) }) {

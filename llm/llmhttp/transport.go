@@ -298,10 +298,8 @@ func (a *attempt) outgoingRequest() (out *http.Request, w *written) {
 	return out, w
 }
 
-// neverReplay keeps net/http from sending a request again when a connection breaks before its answer, as
-// it does with a header of these names: the provider may have run and billed both under one lease. The headers
-// go to the provider in lower case, which HTTP treats alike and net/http does not look for.
-// An unwritten request, or one that HTTP/2 reports as not processed, is still sent again.
+// neverReplay adjusts the headers so that net/http does not repeat a request when its connection breaks: the
+// provider might run and bill both. With one of these headers, net/http would do that.
 func neverReplay(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {

@@ -45,13 +45,13 @@ func (w *without) Read(p []byte) (int, error) {
 // Close closes the answer.
 func (w *without) Close() error { return w.body.Close() }
 
-// takeBytes adds arrived bytes to the held ones and makes complete events ready to be read. An event above 64
-// KiB is made ready in pieces.
+// takeBytes adds arrived bytes to the held ones and makes complete events available to Read. An event above
+// 64 KiB is made ready in pieces.
 func (w *without) takeBytes(b []byte) {
 	w.held = append(w.held, b...)
 	n := wholeEvents(w.held, len(b))
 	w.ready, w.passed = w.ready[:0], 0
-	w.letGo(w.held[:n])
+	w.releaseEvents(w.held[:n])
 	w.held = append(w.held[:0], w.held[n:]...)
 	w.long = w.long && n == 0 || len(w.held) > maxHeld
 	if w.long {
@@ -59,8 +59,8 @@ func (w *without) takeBytes(b []byte) {
 	}
 }
 
-// letGo makes complete events ready to be read, except for the event of the usage.
-func (w *without) letGo(events []byte) {
+// releaseEvents makes complete events available to Read, except for the event of the usage.
+func (w *without) releaseEvents(events []byte) {
 	for bytes.Contains(events, promptTokens) {
 		n := firstEvent(events)
 		if w.long || !usageAlone(events[:n]) {
@@ -83,8 +83,8 @@ func firstEvent(b []byte) int {
 	}
 }
 
-// wholeEvents returns the length of the complete events in b, 0 if none is new. Only the last news bytes can
-// hold the end of one.
+// wholeEvents returns the length of the complete events in b, 0 if there is none. It searches for their end
+// only in the last news bytes, which have just arrived.
 func wholeEvents(b []byte, news int) int {
 	for n := len(b); n > len(b)-news; n = 1 + bytes.LastIndexByte(b[:n-1], '\n') {
 		if endsBlank(b[:n]) {
@@ -99,8 +99,8 @@ func endsBlank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 
-// usageAlone reports whether an event holds a usage, and neither an error nor choices with
-// content: LiteLLM sends an empty choice along.
+// usageAlone reports whether an event holds only a usage: no error, and no choices with content, because
+// LiteLLM adds an empty one.
 func usageAlone(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
 	if !ok {

@@ -101,7 +101,7 @@ func (c converse) usageObject() object {
 	return o
 }
 
-// measured adds latency, tier and usage to an answer and returns it.
+// measured adds latency, tier and usage to the object o of an answer, and returns o.
 func (c converse) measured(o object) object {
 	o["metrics"] = object{"latencyMs": 1}
 	if c.Tier != "" {

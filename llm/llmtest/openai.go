@@ -18,7 +18,8 @@ func (c chat) header(h http.Header) {
 	h.Set("Openai-Processing-Ms", "1")
 }
 
-// frame returns a completion or a chunk, as kind says, with the given choices and no usage.
+// frame returns the JSON object of a completion or of a chunk, as kind says, with the given choices and
+// without a usage.
 func (c chat) frame(kind string, choices ...any) object {
 	if choices == nil {
 		choices = []any{}

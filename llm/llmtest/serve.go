@@ -104,7 +104,7 @@ func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	return nil
 }
 
-// encodeJSON returns the JSON of v, and a raw text as it is.
+// encodeJSON returns the JSON of v. If v is of type raw, it is JSON already, and is returned unchanged.
 func encodeJSON(v any) []byte {
 	if text, ok := v.(raw); ok {
 		return []byte(text)

@@ -134,7 +134,7 @@ func (w *writer) Write(b []byte) (int, error) {
 // Flush implements http.Flusher. Nothing is held back.
 func (w *writer) Flush() {}
 
-// response returns the response to r with the written status and header.
+// response returns the response to r: the status and header that the handler has written, and body.
 func (w *writer) response(r *http.Request, body io.ReadCloser) *http.Response {
 	size, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64)
 	if err != nil {

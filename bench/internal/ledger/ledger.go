@@ -79,8 +79,8 @@ func Between(start, end Entry, from, to int64) (Account, error) {
 	return a, nil
 }
 
-// Sum returns the sum of the accounts of several buckets: of Between for each pair of start and
-// end. It fails if a limit changed.
+// Sum returns the account of several buckets together: the sum of Between for each start entry with its end
+// entry. It fails if the limit of a bucket changed.
 func Sum(start, end []Entry, from, to int64) (sum Account, err error) {
 	for i := range start {
 		a, err := Between(start[i], end[i], from, to)

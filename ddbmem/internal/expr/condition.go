@@ -114,8 +114,8 @@ func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
 }
 
-// holdsFor reports whether the boolean function is true for item. Any name without a case of its own is
-// contains. For a missing attribute only attribute_not_exists is true.
+// holdsFor reports whether the boolean function is true for item. For a missing attribute only
+// attribute_not_exists is true.
 func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.args[0].eval(e, item)
 	switch n.name {

@@ -1,7 +1,7 @@
 package expr
 
 // ParseCondition parses a condition, filter or key condition expression. Its errors have DynamoDB's wording.
-// It does not know the placeholders' values: Check does.
+// Call Check to check it against the values of placeholders.
 func ParseCondition(src string) (*Condition, error) {
 	p, err := newParser(src)
 	if err != nil {
@@ -59,8 +59,8 @@ func (p *parser) primary() node {
 	return p.comparison()
 }
 
-// bracketClosedBy reports whether the token just read closes the bracket opened at token index start. Then
-// the brackets around that one are redundant.
+// bracketClosedBy reports whether the token just read closes the bracket opened at token index start. If so,
+// a bracket around that pair is redundant.
 func (p *parser) bracketClosedBy(start int) bool {
 	depth := 0
 	for i := start; i < p.at; i++ {

@@ -3,7 +3,7 @@ package expr
 import "strings"
 
 // ParseUpdate parses an update expression: the sections SET, REMOVE, ADD and DELETE, each at most once. Its
-// errors have DynamoDB's wording. It does not know the placeholders' values: Check does.
+// errors have DynamoDB's wording. Call Check to check it against the values of placeholders.
 func ParseUpdate(src string) (*Update, error) {
 	p, err := newParser(src)
 	if err != nil {

@@ -86,10 +86,9 @@ func (p *parsed) reachCounts(dir string) []ratchet.Count {
 	return counts
 }
 
-// reach counts the functions that know the unexported names of each struct type. These are its methods, and
-// the other functions that use them through a pointer parameter. All methods of a type count if they use them
-// minUses times through pointer fields. Methods are listed by their type, functions without one as
-// "functions".
+// reach counts, for each struct type, the functions that use its unexported names: its methods, and functions
+// that get a pointer to it. If the methods of another type use them at least minUses times through pointer
+// fields, all its methods count. The inner map is by receiver type; functions without one are "functions".
 func (p *parsed) reach() map[string]map[string]int {
 	reach, methods := map[string]map[string]int{}, map[string]int{}
 	through := map[[2]string]int{} // uses by the methods of the first type, of the second's names

@@ -155,8 +155,8 @@ func splitSentences(text string) (sentences []string) {
 	}
 }
 
-// addSentence counts a sentence by its faults. It returns true, so that the sentence is listed,
-// for a clause in place of a noun or an empty negation. A long sentence is only counted.
+// addSentence counts a sentence and its faults. It returns true if the sentence belongs in the list: it has a
+// clause in place of a noun, or an empty negation. A long sentence is only counted.
 func (c *counts) addSentence(text string) bool {
 	c.Sentences++
 	clause, empty := clausePattern.MatchString(text), emptyPattern.MatchString(text)

@@ -28,8 +28,8 @@ type File struct {
 }
 
 // Check compares counts with the figures of the file, and prints each count that has a figure. With write it
-// lowers the figures first. The error names each count above its figure, each so far below it that the
-// figure has to follow, and each figure without a count.
+// lowers the figures first. The error names each count above its figure, each so far below that the figure
+// must be lowered, and each figure without a count.
 func (f File) Check(out io.Writer, counts []Count, write bool) error {
 	text, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -103,8 +103,8 @@ func (f figures) text() string {
 	return b.String()
 }
 
-// compare returns a problem for each count above its figure, each so far below that the figure
-// must follow, and each figure without a count. lower is the command that lowers figures.
+// compare returns a problem for each count above its figure, each so far below that the figure must be
+// lowered, and each figure without a count. The argument lower is the command for that.
 func (f figures) compare(counts []Count, lower string) []string {
 	var problems []string
 	report := func(text string, args ...any) { problems = append(problems, fmt.Sprintf(text, args...)) }
@@ -133,8 +133,8 @@ func (f figures) compare(counts []Count, lower string) []string {
 // changes need not both change the same line. It is a twentieth, and at least two.
 func slack(figure int) int { return max(2, figure/20) }
 
-// lower returns the figures lowered to the counts. It raises none; it adds those of new counts
-// that may have no free number, and drops those without a count above the free number.
+// lower returns the figures lowered to the counts. It raises no figure. It adds figures for new counts that
+// must have one, and drops those of counts within their free number.
 func (f figures) lower(counts []Count) figures {
 	lowered := figures{}
 	for _, c := range counts {

@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// GiveBackLapsed changes a write so that it gives lapsed tokens back to the bucket, and not only takes them
-// off the counter.
+// GiveBackLapsed returns a copy of a bucket's write that also adds lapsed tokens to the bucket. The write
+// itself only takes them off the limit's counter of consumed tokens.
 func GiveBackLapsed(st schema.Statement) schema.Statement {
 	before, added, adds := strings.Cut(st.Update, "ADD ")
 	if !adds {

@@ -190,6 +190,7 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 	w.closeHours(ctx)
 }
 
+// indexOfKey returns the index of an entity in teamKeys, 0 for an unknown one.
 func indexOfKey(id string) int {
 	for i, k := range teamKeys {
 		if k.id == id {

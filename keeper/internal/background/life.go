@@ -53,8 +53,8 @@ func (l *Life) Closed() bool {
 	}
 }
 
-// Begin registers a task; the task calls Done at its end. After Close it returns false, unless
-// atClose is set: then the task is part of closing.
+// Begin registers a task, which must call Done at its end. It returns false after Close, unless atClose is
+// true, for a task that belongs to the closing.
 func (l *Life) Begin(atClose bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

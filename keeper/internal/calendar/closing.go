@@ -17,7 +17,7 @@ func (c Calendar) Reopens(day string, now time.Time) bool {
 	return !now.Before(c.End(day).Add(openFor - time.Hour))
 }
 
-// FirstOpen returns the first day whose shards may still change, at most four days before day.
+// FirstOpen returns the first day whose counters may still change at now, at most four days before day.
 func (c Calendar) FirstOpen(day string, now time.Time) string {
 	for n := 0; n < 4; n++ {
 		before := AddDays(day, -1)

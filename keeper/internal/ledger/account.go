@@ -19,8 +19,8 @@ type Account struct {
 	Keep   int    // days until its items expire
 }
 
-// Submission makes the operation that counts a record, and its cost under each tag. late means
-// that the day's total may be closed.
+// Submission makes the operation that counts a record, and its cost under each tag. late means that the day's
+// total may be stored already.
 func (a Account) Submission(r Record, tags map[string]string, late bool) *Operation {
 	o := a.baseOperation(late)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
@@ -31,9 +31,8 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 	return o
 }
 
-// Adjustment makes the operation that applies an audited credit or charge. Its lane is not the
-// lane of the account's calls, because it also needs the control table: calls do not wait while
-// that table does not answer.
+// Adjustment makes the operation that applies an audited credit or charge. It has a queue of its own, because
+// it also needs the control table: while that table does not answer, calls must not wait behind it.
 func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	o := a.baseOperation(late)
 	o.lane += "##adjust"
@@ -42,8 +41,8 @@ func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
 	return o
 }
 
-// baseOperation returns an operation on the account's counter, without a record or an adjustment.
-// late means that the day may be closed: the write then reopens its total.
+// baseOperation returns an operation on the account's counter, without a record or an adjustment. late means
+// that the day's total may be stored already: the write then marks it as reopened.
 func (a Account) baseOperation(late bool) *Operation {
 	o := newOperation()
 	o.day, o.expires = a.Day, expirySeconds(a.Day, a.Keep)

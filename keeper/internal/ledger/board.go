@@ -50,8 +50,8 @@ func newBoard(l *Ledger, scope string) *Board {
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
-// recordWrite adds an acknowledged write of this process to the board's spend, so that lookups
-// see it before the next query.
+// recordWrite adds a write of this process, which the store has acknowledged, to the board's spend, so that
+// lookups include it before the next query.
 func (b *Board) recordWrite(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,8 +69,8 @@ func (b *Board) recordWrite(o *Operation) {
 // Stand identifies the state of a board. Another Stand may mean other sums.
 type Stand struct{ version, notes int64 }
 
-// Known returns the state of the board without a query. fresh is false if the last query is too
-// old. ends is as in Stand.
+// Known returns the version of the board's sums without a query. fresh is false if they are too old. ends is
+// true if the caller must call Renew in the background.
 func (b *Board) Known() (stand Stand, fresh, ends bool) {
 	stand, ends = b.Stand()
 	b.mu.Lock()
@@ -82,8 +82,8 @@ func (b *Board) Known() (stand Stand, fresh, ends bool) {
 	return stand, fresh, ends
 }
 
-// Stand returns the state of the board. ends is true once shortly before the state becomes too
-// old. The caller must then call Renew in the background.
+// Stand returns the version of the board's sums. ends is true once for sums that will soon be too old: the
+// caller must then call Renew in the background.
 func (b *Board) Stand() (stand Stand, ends bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,9 +119,9 @@ func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	return b.version, err
 }
 
-// Ensure makes the board know n as of at most Ledger.Fresh ago. With force it also reads again
-// if this process has written since the last read. One query runs at a time. After a failed
-// query the earlier sums stay usable.
+// Ensure reads the sums that n names, unless the board has them and they are younger than Ledger.Fresh. With
+// force it also reads again if this process has written since the last read. One query runs at a time. After
+// a failed query the earlier sums stay usable.
 func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for first := true; ; first = false {
@@ -159,8 +159,8 @@ func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	return b.lastErr
 }
 
-// beginQuery returns the query in flight, or starts one. It returns nil if the board already
-// knows n.
+// beginQuery returns the query in flight, or starts one. It returns nil if the board already has fresh sums
+// for n.
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -170,8 +170,8 @@ func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	return b.startQuery(n, force)
 }
 
-// startQuery returns the channel of the query in flight, or starts one for n. With atClose it
-// does so even while the keeper closes. b.mu must be held.
+// startQuery returns the channel of the query in flight, or starts one for n. If atClose is true, it does so
+// even while the keeper closes. b.mu must be held.
 func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)
@@ -184,9 +184,8 @@ func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	return b.query, nil
 }
 
-// Look makes the board know n, as Ensure does, and reports whether the board can be used.
-// version increases with every query. While the store cannot be reached, the sums of an earlier
-// day can be used.
+// Look calls Ensure, and reports in known whether the board's sums can be used. While the store cannot be
+// reached, sums of an earlier day can be. version increases with every query.
 func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
 	err = b.Ensure(ctx, n, force)
 	b.mu.Lock()
@@ -215,8 +214,8 @@ func (b *Board) Unseen() bool {
 	return b.wroteSince
 }
 
-// refresh queries the store for n, for all callers that wait for flight, and then closes flight.
-// A failure sets b.lastErr and keeps the earlier sums.
+// refresh queries the store for n, and then closes flight, which its callers wait for. A failure sets
+// b.lastErr and keeps the earlier sums.
 func (b *Board) refresh(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
@@ -250,7 +249,8 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	close(flight)
 }
 
-// mergeRows merges the rows of a query and drops days that no caller needs any more.
+// mergeRows replaces the board's counters by the rows of a query, but keeps a counter that has more writes
+// than its row. It drops own writes that the rows include.
 func (b *Board) mergeRows(rows map[store.Key]map[store.Key]Counter) {
 	for ref, shards := range rows {
 		for key, old := range b.rows[ref] {

@@ -38,8 +38,8 @@ func CollectClosings(since string, found []Closing) *Closings {
 	return c
 }
 
-// Add adds totals that may be stored, without empty ones before the first day. Of very many it
-// keeps the newest.
+// Add adds totals that may be stored, except empty ones of days before the first. Of very many it keeps the
+// newest.
 func (c *Closings) Add(found ...Closing) {
 	for _, f := range found {
 		if f.sum.Writes == 0 && f.day < c.since {
@@ -60,8 +60,8 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// CloseBehind stores totals in the background after a read. The next read finds a total again
-// that was not stored.
+// CloseBehind stores totals in the background after a read. It does nothing if too many reads do so already:
+// the next read finds the totals again.
 func (l *Ledger) CloseBehind(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {

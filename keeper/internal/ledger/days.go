@@ -76,8 +76,7 @@ func (d *Days) addOpen(c Closing, over bool) {
 	}
 }
 
-// firstOpen returns the first day of a label without a closed total, or "" if every day has
-// one.
+// firstOpen returns the first day of a label without a stored total, or "" if every day has one.
 func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
 		if !totals[store.Key{PK: day, SK: label}].closed {
@@ -98,7 +97,7 @@ func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string
 	return sums, err
 }
 
-// readClosed reads the closed and reopened totals of a scope's days, by day and label.
+// readClosed reads the stored totals of a scope's days, by day and label, with the marks of reopened ones.
 func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
 	totals := map[store.Key]closedDay{}
 	err := l.Store.Query(ctx, l.Store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {
@@ -115,8 +114,8 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 	return totals, err
 }
 
-// closeDay stores the total of a label's day, sum. It does nothing, without an error, if a later
-// total is stored, or a late write came after the read of seen.
+// closeDay stores the total of a label's day, sum. It does nothing, without an error, if a later total is
+// stored, or if a late write has reopened the day since the read of seen, its stored total.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
 	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}

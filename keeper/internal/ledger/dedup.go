@@ -55,10 +55,9 @@ type refusal struct {
 	adjusted *Adjustment
 }
 
-// resolveRefusals sorts the operations of a refused transaction. If the item of an operation exists, an
-// earlier try of the operation landed or another caller used its id: such an operation is
-// finished. The others go into another transaction. Every refusal finishes at least one
-// operation, so the tries end.
+// resolveRefusals sorts the operations of a refused transaction. An operation is finished if its item exists:
+// an earlier try landed, or another caller used its id. The others must be sent in another transaction. Every
+// refusal finishes at least one.
 func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Operation) {
 	over := map[*Operation]bool{}
 	for _, r := range refused {

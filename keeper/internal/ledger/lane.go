@@ -91,8 +91,8 @@ const (
 	opAbandoned // the caller is gone
 )
 
-// enqueue appends operations to the queue of a lane, which it opens if necessary, and wakes a
-// sender. It returns ErrClosed after close, and an unavailable error for a full queue.
+// enqueue appends operations to the queue of the lane key, which it opens if necessary, and wakes a sender.
+// It returns ErrClosed after close, and an unavailable error for a full queue.
 func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	return nil
 }
 
-// wakeSender starts a sender for the queue if one is free. The lanes' lock must be held.
+// wakeSender starts a sender for the queue, unless enough senders run. The lanes' lock must be held.
 func (l *lanes) wakeSender(key string, q *lane) {
 	if len(q.queue) == 0 {
 		return
@@ -146,8 +146,8 @@ func (q *lane) maxInFlight() int {
 // be held.
 func (q *lane) isUrgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
 
-// runSender sends the operations of a lane, transaction after transaction, until the queue is
-// empty or another sender gathers. Operations that conflicted go back to the front.
+// runSender sends the operations of a lane, transaction after transaction, until the queue is empty, or
+// another sender already waits for further operations. It puts operations that conflicted back to the front.
 func (l *lanes) runSender(key string, q *lane) {
 	defer l.running.Done()
 	for {
@@ -174,9 +174,9 @@ func (l *lanes) runSender(key string, q *lane) {
 	}
 }
 
-// takeBatch makes a transaction from the queue and takes a home for it. It returns nil if the queue
-// is empty. Operations that do not fit are left for another sender. The lanes' lock must be
-// held.
+// takeBatch makes a transaction from the queue, and takes a home for it, its place among those in flight. It
+// returns nil if the queue is empty. It leaves operations that do not fit in the queue and wakes another
+// sender for them. The lanes' lock must be held.
 func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	ops := q.queue
 	q.gathers, q.hurry, q.queue = false, false, nil
@@ -194,8 +194,8 @@ func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	return t, h
 }
 
-// endSender removes a sender from q, and closes the lane after the last. It wakes another sender
-// if operations must not wait. The lanes' lock must be held.
+// endSender removes a sender from q, and closes the lane after the last. If operations must be sent at once,
+// it wakes another sender. The lanes' lock must be held.
 func (l *lanes) endSender(key string, q *lane) {
 	if q.senders--; q.senders > 0 {
 		if q.hurry {
@@ -209,8 +209,8 @@ func (l *lanes) endSender(key string, q *lane) {
 	delete(l.open, key)
 }
 
-// awaitCompany waits for the gathering time of q, so that further operations join the
-// transaction. It returns earlier if one must not wait, or at Close.
+// awaitCompany waits for further operations that can join the next transaction of q, for gatherTime. It
+// returns earlier if an operation must be sent at once, or at Close.
 func (l *lanes) awaitCompany(q *lane) {
 	wait := l.gatherTime(q)
 	if wait <= 0 {
@@ -225,9 +225,9 @@ func (l *lanes) awaitCompany(q *lane) {
 	}
 }
 
-// gatherTime returns the time to wait for further operations. While a transaction is in flight,
-// it lasts until Linger after the start of the last one. In batch metering a transaction always
-// waits.
+// gatherTime returns the time to wait for further operations. While a transaction is in flight, the wait ends
+// Linger after the start of the last one. With AlwaysLinger, the metering "batch", it is Linger in any case.
+// It is 0 if an operation must be sent at once.
 func (l *lanes) gatherTime(q *lane) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -244,8 +244,8 @@ func (l *lanes) gatherTime(q *lane) time.Duration {
 	return l.Linger - time.Since(q.started)
 }
 
-// mergeRepeats makes operations with an earlier one's record its followers, and returns the
-// others. It reuses the memory of ops.
+// mergeRepeats returns the operations without repetitions of a record: a repetition becomes a follower of the
+// first operation with that record, and gets its verdict. It reuses the memory of ops.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]
@@ -262,8 +262,8 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// sendTransaction sends a transaction from home h until it lands, is refused, or WriteTimeout
-// ends, and wakes the callers. After a conflict it waits and returns the operations for the next
+// sendTransaction sends a transaction, whose place in flight is h, until it lands, is refused, or
+// WriteTimeout ends, and wakes the callers. After a conflict it waits and returns the operations for the next
 // transaction.
 func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
@@ -306,8 +306,8 @@ func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	return nil
 }
 
-// backOff waits after a conflict. It returns the operations that have time left and fails the
-// others with err. With doubt an earlier try may have landed, so that the failure is unconfirmed.
+// backOff waits after a conflict. It returns the operations that have time left and fails the others with
+// err. doubt means that an earlier try may have landed, so that the failure is unconfirmed.
 func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {

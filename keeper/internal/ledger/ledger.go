@@ -71,8 +71,7 @@ func (l *Ledger) recordWrite(o *Operation) { l.Board(o.Scope).recordWrite(o) }
 // for a query.
 func (l *Ledger) Looks() (known, asked int64) { return l.looks.known.Load(), l.looks.asked.Load() }
 
-// countLook counts a lookup. known is true if the cache had the spend, false if the lookup
-// queried the store.
+// countLook counts a lookup. known is true if the spend was cached, false if the lookup queried the store.
 func (l *Ledger) countLook(known bool) {
 	if known {
 		l.looks.known.Add(1)

@@ -8,7 +8,7 @@ type Need struct {
 	Labels map[string]bool // labels whose counters to read
 }
 
-// NeedOf returns the need of a decision about labels on a day.
+// NeedOf returns the need for the sums of some labels on a day.
 func NeedOf(day string, labels []string) Need {
 	n := Need{Day: day, Labels: make(map[string]bool, len(labels))}
 	for _, label := range labels {
@@ -27,8 +27,8 @@ func (n Need) within(o Need) bool {
 	return n.Day == o.Day
 }
 
-// merge returns the union of n and o, so that the apps of one scope share a board. It returns n
-// if the days differ.
+// merge returns the need for the labels of n and o, so that one query serves the apps of a scope. It returns
+// n if the days differ.
 func (n Need) merge(o Need) Need {
 	if n.Day != o.Day {
 		return n

@@ -63,8 +63,8 @@ type Verdict struct {
 	Adjusted  *Adjustment // the earlier adjustment, if duplicate
 }
 
-// delta returns the amounts that the operation adds to one of its counters. The counter of the
-// label's day counts everything, the others only money.
+// delta returns the amounts that the operation adds to one of its counters. The counter of the label's day
+// gets tokens and money, the counters of tags only money.
 func (o *Operation) delta(d Debit) Counter {
 	row := Counter{Writes: 1}
 	if o.adjust != nil {

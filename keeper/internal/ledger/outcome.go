@@ -6,7 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// settleRefused finishes the operations that a refusal ends. It returns the others.
+// settleRefused finishes the operations of a refused transaction whose items exist. It returns the others,
+// which must be sent again.
 func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Operation) {
 	finished, again := t.resolveRefusals(refused)
 	for _, o := range finished {
@@ -79,8 +80,8 @@ func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	return o.Verdict.err
 }
 
-// withdraw removes an operation from the queue of its lane. It returns false if the operation
-// has left the queue and may have been sent. It never removes an adjustment.
+// withdraw removes an operation from the queue of its lane. It returns false if the operation has left the
+// queue and may have been sent, if others follow it, or if it is an adjustment.
 func (l *lanes) withdraw(o *Operation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// readScope reads the counters of a day: one query per label, and one for each further shard of
-// a label.
+// readScope reads the counters of the day and the labels in n: one query per label, and one for each further
+// shard of a label.
 func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store.Key]map[store.Key]Counter, error) {
 	rows := map[store.Key]map[store.Key]Counter{}
 	var mu sync.Mutex
@@ -34,10 +34,9 @@ func (s Shards) add(shards []int) {
 	}
 }
 
-// ReadShards calls each for every counter of a partition between two sort keys. It also reads
-// the partitions of further shards: those that the partition's own items announce, and those in
-// also. A shard is announced before its first write, so the result contains every write that
-// landed before the read.
+// ReadShards calls each for every counter of a partition between two sort keys. It also reads the partitions
+// of further shards: those that the partition's own items list, and those in also. A shard is listed before
+// its first write, so the result contains every write that landed before the read.
 func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shards, each func(key store.Key, row Counter)) error {
 	told := Shards{}
 	maps.Copy(told, also)
@@ -82,8 +81,8 @@ func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, da
 	return all, err
 }
 
-// addShard adds the counter of one shard to rows: first by counter, then by the shard's key. It
-// ignores a key without a shard. pk is the partition of the counter's first shard.
+// addShard adds the counter of one shard, row, to rows, which are by counter and then by the key of the
+// shard. It ignores a key without a shard. pk is the partition of the counter's first shard.
 func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key, row Counter) {
 	end := strings.LastIndex(key.SK, "#SH#")
 	if end < 0 {

@@ -32,8 +32,8 @@ type spread struct {
 	marked    bool // a transaction with the day's mark has landed
 }
 
-// newSpread returns a spread with one distinct shard for each home. Only the first shard is
-// announced.
+// newSpread returns the spread of a counter over its shards. Each home, a place for one transaction in
+// flight, has a distinct shard. Only the first shard is announced to readers.
 func newSpread() *spread {
 	s := &spread{announced: map[int]bool{0: true}}
 	for i := range s.shards {
@@ -80,7 +80,7 @@ func (h home) shardChooser() func(shards int) int {
 	return func(shards int) int { return shard % max(shards, 1) }
 }
 
-// spreadFor returns the spread of a counter. The lanes' lock must be held.
+// spreadFor returns the spread, the use of shards, of a counter. The lanes' lock must be held.
 func (l *lanes) spreadFor(ref store.Key) *spread {
 	s, ok := l.spreads.Get(ref)
 	if !ok {
@@ -90,8 +90,8 @@ func (l *lanes) spreadFor(ref store.Key) *spread {
 	return s
 }
 
-// moveHome gives a home another shard after a conflict with another process. The shards of one
-// process stay distinct.
+// moveHome gives the home h another of the counter's shards, after its transaction has conflicted with
+// another process. The shards of one process stay distinct.
 func (l *lanes) moveHome(h home, shards int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *lanes) moveHome(h home, shards int) {
 	h.shards[h.index], h.shards[other] = h.shards[other], h.shards[h.index]
 }
 
-// announceShard announces the shard of a transaction to readers, unless it is announced already. If
-// that fails, it returns the same transaction on the first shard, which readers always read.
+// announceShard lists the shard of a transaction for readers, unless it is listed already. If that fails, it
+// returns the same transaction on the first shard, which readers always read.
 func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *transaction {
 	o := t.ops[0]
 	if err := l.announceOnce(ctx, o.debits[0], t.shardOf(o), o.expires, s); err != nil {

@@ -38,9 +38,9 @@ type transaction struct {
 
 const maxTxnItems = 100
 
-// compose packs operations, in order, into one transaction: their own items, and one write for
-// each shared counter, in the shard that draw chooses. With marks it adds the mark of their day.
-// left are operations that do not fit, or that need an item which another operation writes.
+// compose packs operations, in order, into one transaction: their own items, and one write for each shared
+// counter, in the shard that draw chooses. If marks is true, it adds the mark of their day. left are
+// operations that do not fit, or with an item that another operation in the transaction writes.
 func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
 	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	if marks && len(ops) > 0 {
@@ -71,8 +71,8 @@ func (t *transaction) composeSubset(ops []*Operation) *transaction {
 	return part
 }
 
-// countMissingItems returns the number of shared items that the operation needs and the transaction does
-// not contain yet.
+// countMissingItems returns the number of counters and reopened days that the operation changes and the
+// transaction does not contain yet.
 func (t *transaction) countMissingItems(o *Operation) int {
 	count := 0
 	for _, d := range o.debits {
@@ -140,7 +140,7 @@ func (o *Operation) markWrite() write {
 // shardOf returns the shard that counts the operation's record.
 func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].counterKey()] }
 
-// setStored sets the verdict of each record in a landed transaction to its own dedup item.
+// setStored sets the verdict of each record in a landed transaction to the content of its own dedup item.
 func (t *transaction) setStored() {
 	for _, o := range t.ops {
 		if o.record != nil {

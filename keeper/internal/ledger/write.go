@@ -66,8 +66,8 @@ func (it write) markItem() store.Item {
 	return item
 }
 
-// counterUpdate adds to a counter and stamps it. It keeps an existing time to live, because
-// another keeper may keep days longer.
+// counterUpdate returns the update that adds sum to a counter and sets its time of change to nowSec. It keeps
+// an existing time to live, because another keeper may keep days longer.
 func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
 	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}

@@ -51,8 +51,8 @@ func GiveUp(ctx context.Context, n int, err error) bool {
 	return n == writeTries || ddb.IsOpen(err) || !Backoff.Pause(ctx, n)
 }
 
-// Retry runs write, which must be safe to repeat, until it gets an answer. If any try may have
-// been applied, Retry returns that try's error rather than the last one.
+// Retry runs write, which must be safe to repeat, until the store answers or the tries are used up. If a
+// failed try may have been applied, Retry returns the error of that try.
 func Retry(ctx context.Context, write func() error) error {
 	var doubt error
 	for n := 0; ; n++ {

@@ -79,8 +79,8 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	}
 }
 
-// Lasting scans a table, page by page, for items without a time to live and with text in their
-// partition keys.
+// Lasting scans a table, page by page, for items without a time to live and with text in their partition
+// keys.
 func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
@@ -101,7 +101,7 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 	}
 }
 
-// Patient returns a store whose requests wait as long as an administrator would.
+// Patient returns a store with the longer timeout for requests of an administrator's changes.
 func (s *Store) Patient() *Store {
 	patient := *s
 	if c, ok := s.Client.(*ddb.Client); ok {
@@ -122,8 +122,8 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
-// Transact sends writes as one transaction until it gets an answer. The token makes the
-// transaction apply once.
+// Transact sends writes as one transaction until the store answers. Because of the token, repetitions are
+// applied once.
 func (s *Store) Transact(ctx context.Context, token string, writes []types.TransactWriteItem) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{

@@ -67,7 +67,7 @@ func readConfig(getenv func(string) string) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// number parses the variable name as a whole number from least to most. It returns 0 if the
+// number parses the environment variable name as a whole number from least to most. It returns 0 if the
 // variable is not set.
 func number(getenv func(string) string, name string, least, most int) (int, error) {
 	text := getenv(name)

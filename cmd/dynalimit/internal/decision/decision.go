@@ -195,8 +195,8 @@ func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	return all
 }
 
-// addLink appends an entity to the chain. With own it considers only the entity's own sources and
-// its plan's, and appends it only if one is configured.
+// addLink appends an entity to the chain. If own is true, only sources made for the entity or its plan count,
+// and it appends the entity only if one of them is configured.
 func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
 	bucket, err := d.readBucket(ctx, repo, r, own, SourcesOf(r.EntityID, r.Plan, r.Resource))
 	if err != nil {
@@ -218,8 +218,9 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	return nil
 }
 
-// readBucket returns a bucket with the sources of, as r resolved them. With own, only the entity's
-// own sources and its plan's count. It sets the outage policy unless an earlier bucket has.
+// readBucket returns the bucket of the resolved limits r, with the configurations of the sources in of. If
+// own is true, only sources made for the entity or its plan count. It sets d's outage policy if no earlier
+// bucket has set it.
 func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""
@@ -244,14 +245,14 @@ func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository)
 	}
 	report, err := limiter.Check(ctx, d.EntityID, d.Resource, d.Asked)
 	if err == nil {
-		d.takeReport(report)
+		d.applyReport(report)
 	}
 	return cmp.Or(err, limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// takeReport sets the outcome and the outage policy from a report, and adds each limit's status to
+// applyReport sets the outcome and the outage policy from a report, and adds each limit's status to
 // its bucket of the chain.
-func (d *Decision) takeReport(r *dynalimit.Report) {
+func (d *Decision) applyReport(r *dynalimit.Report) {
 	switch {
 	case r.Blocked != nil:
 		d.Outcome = Blocked

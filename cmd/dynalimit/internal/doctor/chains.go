@@ -27,8 +27,8 @@ func chainsOf(records []admin.Entity) chains {
 	return c
 }
 
-// chainFault describes the fault of an entity's chain, or returns "". It reports a chain that is too
-// deep at its lowest entity, and a cycle at its first name.
+// chainFault describes the fault of an entity's chain, or returns "". It reports each fault at one entity: a
+// chain that is too deep at its lowest, and a cycle at the first by name.
 func (c chains) chainFault(e admin.Entity) string {
 	chain := []string{e.ID}
 	for at := c.parents[e.ID]; at != ""; at = c.parents[at] {

@@ -61,8 +61,8 @@ func (v *visit) neededActions() []probe {
 	return append(acquire, queries...)
 }
 
-// checkPermissions sends a probe for each action that the role needs. It uses the key of a bucket
-// that does not exist. One finding more says if nothing was served.
+// checkPermissions sends a probe for each action that the role needs. It uses the key of a bucket that does
+// not exist. A further finding is added if DynamoDB served none of them.
 func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	at := place{v.table.Name(), schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
 	var results []tables.Finding
@@ -80,7 +80,7 @@ func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	return results
 }
 
-// unservedFinding returns a finding if every request about items was throttled or got no answer. It
+// unservedFinding returns a finding if DynamoDB throttled every request about items, or answered none. It
 // returns false otherwise.
 func (v *visit) unservedFinding() (tables.Finding, bool) {
 	f := tables.Finding{Check: "requests", Status: tables.Wrong, Means: "calls of services fail, or end as their policy for outages says", Fix: v.table.Flags.Command("table status")}
@@ -98,8 +98,8 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 	return f, true
 }
 
-// testPermission sends one probe that changes nothing. It records in v.served, v.throttled and
-// v.down whether DynamoDB answers.
+// testPermission sends one probe that changes nothing. It records DynamoDB's answer: v.served, v.throttled,
+// or v.down if there is none.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
@@ -165,8 +165,8 @@ func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeUpdate uses the attributes of buckets that quotas and later versions write. A role without
-// them must be deployed again before the first such limit or version.
+// probeUpdate sends an update that changes nothing and names the attributes of quotas and later kinds of
+// limits. It fails for a role that may not write those attributes; deploy that role again.
 func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {

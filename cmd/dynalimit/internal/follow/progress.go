@@ -104,8 +104,8 @@ func (p *Progress) Until(began time.Time) {
 	p.began = began
 }
 
-// Quiet returns for how long no record from before the start is known to wait, and whether any
-// shard was read. If none was, other processes read them.
+// Quiet returns the time since a record from before the start last waited, 0 if one waits. It returns false
+// if no shard was read here: then other processes read them.
 func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	return since, p.taken
 }
 
-// Stuck returns the error of a step that failed at least tries times in a row while no record
-// was processed. It returns nil if no step did, or if tries is 0.
+// Stuck returns the last error of a step of the tail that failed at least tries times in a row, with no
+// record processed meanwhile. It returns nil if no step did, or if tries is 0.
 func (p *Progress) Stuck(tries int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,8 +139,8 @@ func (r *shard) isWaiting() bool { return r.lag == nil || r.lag.Behind > 0 || r.
 // markActive records an activity.
 func (p *Progress) markActive() { p.quiet = p.now() }
 
-// update changes p by a function under the lock. After it has released the lock, it prints the
-// notes that the function passed to say.
+// update calls a function, which changes p, under the lock. It prints the notes that the function passed to
+// say after it has released the lock.
 func (p *Progress) update(what func(say func(format string, args ...any))) {
 	var lines []string
 	p.mu.Lock()

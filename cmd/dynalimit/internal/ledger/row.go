@@ -8,7 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// State returns whether more usage may come: open, closed or final.
+// State returns "open" while usage is added, "closed" if only late records may follow, and "final" after
+// that.
 func State(u aggregator.Usage) string {
 	switch {
 	case u.Final:

@@ -124,8 +124,8 @@ func (r *Row) setRate(before, now Counts) {
 	r.Rate = &rate
 }
 
-// setFits sets Fits and FitsMS to the time until asked tokens fit, or to never. It leaves them nil
-// without a request. Remaining tokens are rounded down, so the time is never too short.
+// setFits sets Fits and FitsMS to the time until asked tokens fit, or to never. It leaves them nil without a
+// request. It counts Remaining, which is rounded down, so the time is never too short.
 func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return

@@ -76,7 +76,7 @@ func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int))
 			if chunk = a.readyChanges(chunk); len(chunk) == 0 {
 				continue
 			}
-			do := a.wayFor(chunk[0])
+			do := a.methodFor(chunk[0])
 			for try := 1; len(chunk) > 0; try++ { // finished even when ctx ends, unless the table does not answer
 				within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
 				errs := do(within, chunk)
@@ -176,8 +176,9 @@ func (a *applying) settleChange(c Change, err error) error {
 // intended state counts as made.
 type way func(context.Context, []Change) []error
 
-// wayFor returns the method that makes changes of the same kind as like.
-func (a *applying) wayFor(like Change) way {
+// methodFor returns the method that makes changes of the kind of like: of sources, or the creation, deletion or
+// update of records.
+func (a *applying) methodFor(like Change) way {
 	switch {
 	case like.Scope != nil:
 		return a.applySources

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Compare plans the changes that make a table match a manifest. The live table is its only
-// memory of the past: a manual change is a difference like any other.
+// Compare plans the changes that make a table match a manifest. It knows nothing of earlier manifests: a
+// manual change is a difference like any other.
 //
 // It changes and deletes only items that the manifest manages, according to the items. It
 // adopts others if the options permit. An entity that the file does not name stays with all its
@@ -52,8 +52,8 @@ func (c *comparison) indexChildren() {
 	}
 }
 
-// checkOwner classifies an item by its manager. ours is true for this manifest, mine also for items
-// that the options adopt. why is the reason to refuse others.
+// checkOwner classifies an item by managedBy, the name of its manifest. ours is true for this manifest. mine
+// is true for items that the options permit to adopt, too. why is the reason to refuse others.
 func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) {
 	switch {
 	case managedBy == c.m.Name:
@@ -92,7 +92,7 @@ func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 
 func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// compareSources adds the changes of the sources in the file, and deletes managed sources that the
+// compareSources adds the changes of the sources in the file, and the deletions of managed sources that the
 // file leaves out.
 func (c *comparison) compareSources() {
 	grouped := groupedBy(c.m, c.live.Configs)
@@ -101,7 +101,7 @@ func (c *comparison) compareSources() {
 			continue // reported for the record
 		}
 		ch, differs := c.compareSource(at, wanted)
-		switch why := aloneWith(grouped, at, wanted); {
+		switch why := ungroupedMoney(grouped, at, wanted); {
 		case why != "" && differs:
 			ch.Action, ch.Note = Refuse, why
 		case why != "":

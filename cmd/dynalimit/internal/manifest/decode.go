@@ -64,8 +64,8 @@ func (d *decoder) checkName(path, reason string) {
 	}
 }
 
-// decodeManifest converts a file to d.m and collects its faults in the reader. A file of version 1
-// gets the meaning that it had.
+// decodeManifest converts a file to d.m and collects its faults in the reader. A file of version 1 keeps the
+// meaning of that version.
 func (d *decoder) decodeManifest(f file) {
 	if f.Version > 2 {
 		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))

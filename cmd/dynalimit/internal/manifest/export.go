@@ -26,9 +26,9 @@ func Manager(live *Live) string {
 	return DefaultName
 }
 
-// Export returns the manifest of a table, and the reasons that some sources are not in it. With
-// managed it contains only the items that the manifest with this name manages. It leaves out
-// entities that are being deleted.
+// Export returns the manifest of a table, and the reasons that some sources are not in it. If managed is
+// true, it contains only the items that the manifest with this name manages. It leaves out entities that are
+// being deleted.
 func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
 	m = &Manifest{Name: name, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}
 	notes = map[admin.Scope]string{}

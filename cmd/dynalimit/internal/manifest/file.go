@@ -232,7 +232,8 @@ const (
 	isCounted   unlimited = "counted"
 )
 
-// unlimitedOf returns the value of the field unlimited, or "" for a limited source.
+// unlimitedOf returns the value of the manifest's field unlimited for a configuration: true, counted, or ""
+// if it has limits.
 func unlimitedOf(c admin.LimitConfig) unlimited {
 	switch {
 	case c.Counted:

@@ -65,7 +65,7 @@ func sourcesByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	return byHand
 }
 
-// sourcesOf returns the stored configurations of each entity, sorted by resource.
+// sourcesOf returns the stored configurations by entity, each list sorted by resource.
 func (c *comparison) sourcesOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {
@@ -134,7 +134,8 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignSources counts, by entity, the sources that the manifest neither manages nor may adopt.
+// foreignSources counts, by entity, the sources that belong to another manifest or to none, and that the
+// options do not permit to adopt.
 func (c *comparison) foreignSources() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {
@@ -147,8 +148,9 @@ func (c *comparison) foreignSources() map[string]int {
 	return n
 }
 
-// pruneEntity deletes an entity with everything that belongs to it, unless others need it. goes is
-// the entities deleted before it. pruneEntity returns false for an entity that stays.
+// pruneEntity adds the deletion of an entity with its limits and buckets. It adds a refusal, and returns
+// false, if the entity has children that stay, or if foreign, the number of sources of others, is not 0. goes
+// are the entities deleted before it.
 func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, sources []admin.ScopedConfig, foreign int) bool {
 	ch := Change{Action: Delete, Entity: e.ID, record: e, sources: sources, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0

@@ -64,8 +64,8 @@ type limitChanges struct {
 	byEntity map[string]*Change
 }
 
-// changeOf returns the planned change that takes a limit out of force. said is true if the file or
-// the command confirms it.
+// changeOf returns the planned change that takes a limit out of force. said is true if the file or the
+// command confirms the loss.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	source, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
 	said = source != nil && loss.Parent == "" && source.config.Only || record != nil && record.record.Only

@@ -41,7 +41,7 @@ func (c *comparison) inOrder() {
 	})
 }
 
-// finalPlan returns an entity's plan after the plan of changes is applied, or "" for a deleted one.
+// finalPlan returns the plan that an entity has once all changes are applied, or "" if they delete it.
 func (c *comparison) finalPlan(id string) string {
 	e, named := c.m.Entities[id]
 	if c.pruned[id] {
@@ -91,8 +91,8 @@ const (
 	stepNone
 )
 
-// stepOf returns the step in which a change is made, by its effect on calls: it limits more, admits
-// more, or neither.
+// stepOf returns the step of the apply in which a change is made. Changes that limit calls more come before
+// entities move, changes that admit more come after.
 func (c *comparison) stepOf(ch Change) int {
 	switch {
 	case ch.Action == Refuse:
@@ -141,9 +141,9 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareSources sorts the sources of one step. Of sources that admit more, and of an owner's new
-// sources, the most specific comes first, because it hides the others. Money of a group is
-// refused while the group has no model, so models that join come before it.
+// compareSources sorts the sources of one step. Of sources that admit more, and of an owner's new sources,
+// the most specific comes first, because it hides the others. The library refuses money of a group without a
+// model, so models join the group first.
 func compareSources(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
@@ -176,8 +176,8 @@ func kindOf(at admin.Scope) int {
 	return 0
 }
 
-// admitsMore reports whether the configuration to admits more than the one in force at the source
-// at, and nowhere less. stored is its stored configuration.
+// admitsMore reports whether the configuration to admits more than the one in force at the source at, and
+// limits no call more. stored is the configuration stored there.
 func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bool {
 	leaves, joins := groupDifferences(stored, to)
 	switch {
@@ -198,8 +198,9 @@ func (c *comparison) comesEarly(owner admin.Scope) bool {
 	return owner != (admin.Scope{Everyone: true}) && isDecisive(to) && !isDecisive(stored) && !c.admitsMore(owner, stored, to)
 }
 
-// hidStricter reports whether the deletion of a source uncovers one that admits less. It is false
-// while entities are on its plan or change their plans.
+// hidStricter reports whether a less specific source, which takes force if the source at is deleted, admits
+// less than stored, its configuration. It is false for a source of a plan, and if entities change their
+// plans.
 func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.isNeededEarly(at) {
 		return false
@@ -209,8 +210,9 @@ func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool 
 	return isDecisive(below) && less && !more
 }
 
-// isNeededEarly reports whether a new source must come before entities change their plans. It does
-// if it belongs to their new plan, to one of them, or to an entity of a changed plan.
+// isNeededEarly reports whether a new source must be stored before entities change their plans: one of a plan
+// that entities join, one of an entity on such a plan or on a plan that gets a new source, or one of an
+// entity that changes its plan.
 func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	if at.Entity == "" {
 		return c.joined[at.Plan]
@@ -256,8 +258,8 @@ func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	return limitDifferences(byName(from.Limits), byName(to.Limits))
 }
 
-// limitDifferences reports whether limits admit more, and less, than earlier ones. A removed
-// limit admits more, a new one less. A limit with another window or kind counts as neither.
+// limitDifferences compares limits with earlier ones. more means that one admits more or was removed, less
+// that one admits less or is new. It ignores a limit that got another window or kind.
 func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]

@@ -11,8 +11,8 @@ type missing struct {
 	conflict bool
 }
 
-// readyChanges removes from a batch the changes that depend on a missing change: they fail with it, or
-// wait as long as it does.
+// readyChanges removes the changes that depend on a failed or waiting change from a batch: they fail or wait
+// too.
 func (a *applying) readyChanges(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool {
 		if !c.letsGo() {
@@ -49,8 +49,8 @@ func (c Change) changesPlan() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
 }
 
-// neededBy reports whether a change must be made before another one that lets go, because some
-// calls may be limited by the first once the second is made.
+// neededBy reports whether other must not be made if c failed, because some calls would then have no limit: c
+// limits them, and other takes their earlier limits away.
 //
 //nolint:cyclop // a flat switch: one case per pair of scopes
 func (c Change) neededBy(other Change) bool {

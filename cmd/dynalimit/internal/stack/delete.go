@@ -22,8 +22,8 @@ type Farewell struct {
 	Protected bool `json:"termination_protection"`
 }
 
-// Weigh returns the effect of deleting a stack. It fails if a table would be deleted, because
-// then the template is not ours.
+// Weigh returns the effect of deleting a stack. It fails if a table would be deleted, because templates of
+// this program keep their tables.
 func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
 	resources, err := Resources(ctx, client, s.ID)
 	if err != nil {

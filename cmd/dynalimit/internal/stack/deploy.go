@@ -52,7 +52,7 @@ type FailedError struct {
 	Reasons []string
 }
 
-// Error says why the stack can only be deleted, and how.
+// Error returns the reasons that the stack can only be deleted, and the command that deletes it.
 func (e *FailedError) Error() string {
 	why := ""
 	if len(e.Reasons) > 0 {
@@ -70,8 +70,8 @@ var dead = []types.StackStatus{
 	types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed, types.StackStatusDeleteFailed,
 }
 
-// Standing reports whether a stack can be deployed to: it returns nil, a *BusyError, a
-// *FailedError, or the error of a stack that is not ours.
+// Standing returns nil if a stack can be deployed to: if it does not exist (s is nil) or is usable. Otherwise
+// it returns a *BusyError, a *FailedError, or an error for a stack of another program, unless adopt is true.
 func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
 	case s == nil:

@@ -52,7 +52,7 @@ type EndError struct {
 	Reasons []string
 }
 
-// Error says how the stack ended, and the way on from there.
+// Error returns the status in which the stack ended, its failures, and the next step.
 func (e *EndError) Error() string {
 	text := fmt.Sprintf("the stack %s ended as %s", e.Stack, e.Status)
 	if len(e.Reasons) > 0 {
@@ -77,8 +77,8 @@ func Protect(ctx context.Context, client *cloudformation.Client, stack string, y
 	return requestError("change the termination protection of "+stack, stack, err)
 }
 
-// Wait waits until CloudFormation is done with a stack. It fails with an *EndError, which
-// contains the failed events, if the stack does not end as intended.
+// Wait waits until the current operation on a stack has ended. It fails with an *EndError, which contains the
+// failed events, if the stack does not end as intended.
 func Wait(ctx context.Context, client *cloudformation.Client, name, id string) error {
 	for {
 		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
@@ -115,7 +115,7 @@ func isCancelled(e Event) bool {
 	return strings.Contains(e.Reason, "cancelled") || strings.Contains(e.Reason, "canceled")
 }
 
-// eventOf converts an event of a stack.
+// eventOf converts a stack's event from the SDK's type.
 func eventOf(e types.StackEvent) Event {
 	return Event{
 		ID: aws.ToString(e.EventId), At: aws.ToTime(e.Timestamp).UTC(), Logical: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),

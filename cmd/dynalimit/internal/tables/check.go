@@ -17,9 +17,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Check checks a table by its description, nil without the permission to describe it, and by
-// further requests. It continues after a fault and after a read error, unless the table is not
-// ours. why describes why a request failed.
+// Check checks a table and returns its state with the findings. d is its description, or nil if the caller
+// has no permission to describe it. Check continues after a failed check, but stops if the table is another
+// program's or is being created. why describes the reason of a failed request.
 func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription, why func(error) string) State {
 	c := &checking{client: client, plan: p, described: d, why: why, State: describeState(p.Name(), d)}
 	if d != nil {
@@ -176,7 +176,7 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	return f
 }
 
-// addIndex returns the command of the AWS CLI that adds an index to the table.
+// addIndex returns the command of the AWS CLI that adds the index x to the table.
 func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
 	var hash, sort string
 	for _, k := range x.KeySchema {
@@ -326,8 +326,8 @@ func (c *checking) olderItems(record schema.VersionRecord) Finding {
 	}
 }
 
-// unmarkedTable returns the finding of a table without a version record: an empty one was not made
-// by dynalimit, and another one probably belongs to another program.
+// unmarkedTable returns the finding of a table without a version record: if it is empty, dynalimit did not
+// create it; if not, another program probably uses it.
 func (c *checking) unmarkedTable() Finding {
 	f := Finding{
 		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",

@@ -177,8 +177,8 @@ func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	return err
 }
 
-// runStep sends the request of a step for the table in state now. It does nothing if the creation
-// included the step.
+// runStep sends the request of a step for the table in state now. It does nothing if the table was created
+// with that part.
 func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {
@@ -230,8 +230,7 @@ func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) 
 	return idle()
 }
 
-// awaitActive polls until the table is ACTIVE and its description satisfies should. It returns that
-// description.
+// awaitActive polls a table until it is ACTIVE and should accepts its description, which it returns.
 func awaitActive(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
 	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
@@ -244,7 +243,7 @@ func awaitActive(ctx context.Context, client Client, table string, should func(*
 	return found, err
 }
 
-// enableRecovery turns point-in-time recovery on, unless it is. It retries while DynamoDB does not
+// enableRecovery turns point-in-time recovery on, unless it is on already. It retries while DynamoDB does not
 // permit it for a new table.
 func (m *maker) enableRecovery(ctx context.Context, now State) error {
 	if now.Recovery == Yes {
@@ -265,8 +264,8 @@ func (m *maker) enableRecovery(ctx context.Context, now State) error {
 // errSlow means that a change took too long.
 var errSlow = fmt.Errorf("it is not done after %v", patience)
 
-// pollUntil calls done every poll until it returns true or an error. It gives up with errSlow after
-// patience.
+// pollUntil calls done every poll until it returns true or an error. After the time patience it returns
+// errSlow.
 func pollUntil(ctx context.Context, done func() (bool, error)) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()

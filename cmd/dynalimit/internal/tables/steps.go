@@ -47,8 +47,8 @@ type Step struct {
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// Steps returns the missing parts of a table, in the order of their creation. The caller must
-// know whether an unmarked table has items of an older layout: empty means that it has none.
+// Steps returns the missing parts of a table, in the order of their creation. empty tells that the table has
+// no items of an older layout; s does not show that.
 func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	var steps []Step
 	add := func(yes bool, step, about string, args ...any) {

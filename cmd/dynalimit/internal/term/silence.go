@@ -80,7 +80,7 @@ func (s *silence) restartWait() {
 	}
 }
 
-// restartQuietly begins the wait anew. The next note comes after d at the earliest.
+// restartQuietly starts the wait for the next note again. That note comes after d at the earliest.
 func (s *silence) restartQuietly(d time.Duration) {
 	if s == nil {
 		return

@@ -53,8 +53,7 @@ func sourcesFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
 
-// compareAccess reports an entity on a resource if the manifest limits its calls in another way
-// than zae-limiter.
+// compareAccess reports an entity on a resource if the manifest and zae-limiter treat its calls differently.
 func (t *translator) compareAccess(entity, resource string) {
 	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
 	if there != here {
@@ -68,8 +67,8 @@ const (
 	free    = "no call is limited"
 )
 
-// accessThere describes how zae-limiter limits calls of an entity on a resource: free, refused, or
-// by the limits of a source.
+// accessThere describes the treatment of an entity's calls on a resource by zae-limiter: unlimited, refused,
+// or the limits of a source.
 func (t *translator) accessThere(entity, resource string) string {
 	all := sourcesFor(entity, resource)
 	for _, at := range all[:3] {
@@ -86,7 +85,7 @@ func (t *translator) accessThere(entity, resource string) string {
 	return t.limitsOf(all, false)
 }
 
-// accessHere describes how the manifest limits calls of an entity on a resource, to compare it with
+// accessHere describes the treatment of an entity's calls on a resource by the manifest, in the words of
 // accessThere.
 func (t *translator) accessHere(entity, resource string) string {
 	all := sourcesFor(entity, resource)
@@ -129,8 +128,8 @@ func (t *translator) compareCascade(entity, resource string) {
 	}
 }
 
-// cutChains cuts chains of parents that a manifest cannot have, and names the entities whose
-// parent charges its own parent: zae-limiter charges one parent only.
+// cutChains removes parents in the manifest from cycles and from chains that are too long. It reports
+// entities with a grandparent: zae-limiter charges one parent only.
 func (t *translator) cutChains() {
 	entities := t.out.Manifest.Entities
 	for _, id := range slices.Sorted(maps.Keys(entities)) {
@@ -152,8 +151,8 @@ func (t *translator) cutChains() {
 	}
 }
 
-// cascadeOfCalls reports the parents of records without a decision about charging. Until
-// zae-limiter 0.5 each call decided.
+// cascadeOfCalls reports the parents of records without a decision about charging. Until zae-limiter 0.5 each
+// call made that decision.
 func (t *translator) cascadeOfCalls() {
 	children := map[string]int{}
 	for id := range t.silent {

@@ -21,8 +21,8 @@ type stored struct {
 	prefix string
 }
 
-// numberField returns a field. ok is false if it is missing. A number that is not a 64-bit integer
-// reads as -1, which no limit accepts.
+// numberField returns the number in a field of a stored limit. ok is false if it is missing. A number that is
+// not a 64-bit integer reads as -1, which no limit accepts.
 func (s stored) numberField(field string) (n int64, ok bool) {
 	v, ok := s.item[s.prefix+field].(*types.AttributeValueMemberN)
 	if !ok {
@@ -58,9 +58,8 @@ func storedLimits(item schema.Item) (map[string]stored, error) {
 	return limits, nil
 }
 
-// convertLimit converts a limit for the manifest. lacks is the part that a manifest cannot express;
-// then without is true if the manifest omits the limit. differs is a part that it expresses
-// differently.
+// convertLimit converts a limit for the manifest. lacks describes a part that a manifest cannot express,
+// differs one that it expresses differently. without is true if the manifest leaves out the whole limit.
 func (s stored) convertLimit(name string) (l dynalimit.Limit, without bool, lacks, differs string) {
 	capacity, _ := s.numberField("cp")
 	refill, hasRefill := s.numberField("ra")

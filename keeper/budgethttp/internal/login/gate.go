@@ -28,9 +28,8 @@ type gate struct {
 
 func newGates() *gates { return &gates{byEntity: map[string]*gate{}} }
 
-// enterGate waits for one of the bucket's places, of which there are the given number, and
-// returns the function that frees it. It returns errCrowded if patience closes or too many logins
-// wait, or the cause of ctx's end.
+// enterGate waits until fewer than places logins of the bucket are in progress, and returns the function that
+// ends this one. It returns errCrowded if patience closes or too many logins wait, or the cause of ctx's end.
 func (g *gates) enterGate(ctx context.Context, patience <-chan struct{}, entity string, places int64) (leave func(), err error) {
 	g.mu.Lock()
 	at := g.byEntity[entity]
@@ -69,7 +68,7 @@ func (g *gates) enterGate(ctx context.Context, patience <-chan struct{}, entity 
 	return leave, err
 }
 
-// leaveGate removes one user of a bucket's gate, and the gate after the last.
+// leaveGate removes a login from a bucket's gate, and removes the gate after the last one.
 func (g *gates) leaveGate(entity string, at *gate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

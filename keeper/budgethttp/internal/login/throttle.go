@@ -105,8 +105,8 @@ type taken struct {
 	leave func() // leaves the bucket's gate
 }
 
-// beginLogin takes a token of the address and one of the client before a login's check, and waits
-// for them until patience ends. The result returns or keeps them. Errors: *ThrottledError,
+// beginLogin takes a token of the address's bucket and one of the client's, before a login is checked, and
+// waits for them until patience ends. Call returnTokens or keepTokens of the result. Errors: *ThrottledError,
 // *dynalimit.UnavailableError.
 func (t *throttle) beginLogin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)

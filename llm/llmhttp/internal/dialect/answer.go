@@ -189,7 +189,7 @@ func (r *Reader) Data(b []byte) {
 
 const done = "[DONE]"
 
-// End completes an event. It notes the end of the stream or the error that the event announces.
+// End completes an event. It records if the event announces the end of the stream or an error.
 func (r *Reader) End(e framing.Head) {
 	_ = r.value.Close()
 	if string(r.line) == done {
@@ -237,8 +237,8 @@ func (r *Reader) countPiece(path int, b []byte) {
 	}
 }
 
-// takeValue records one value of the answer by the meaning of its path: a count, a name, a part's beginning
-// or end. Its error is always nil.
+// takeValue records one value of the answer: a count, a name, or the beginning or end of a part. The
+// dialect's table gives its meaning by its path. Its error is always nil.
 func (r *Reader) takeValue(e jsonscan.Event) error {
 	tell := r.dialect.Answer[e.Path]
 	switch e.Kind {
@@ -267,7 +267,7 @@ func (r *Reader) takeValue(e jsonscan.Event) error {
 	return nil
 }
 
-// takeName records a text value by its meaning: a tier, a tool's use, an error or an event's type.
+// takeName records a text by its meaning: a tier, a tool's use, an error or an event's type.
 func (r *Reader) takeName(said Said, name string) {
 	switch said {
 	case ServedTier:
@@ -305,8 +305,8 @@ func (r *Reader) takeName(said Said, name string) {
 	}
 }
 
-// takeCount records a number by its meaning. Counts of an answer are cumulative: of repeated ones the largest
-// holds.
+// takeCount records a number by its meaning. Counts of an answer are cumulative, so the largest of repeated
+// ones holds.
 func (r *Reader) takeCount(said Said, n int64) {
 	switch said {
 	case DetailTokens:
@@ -419,9 +419,9 @@ func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	return u, told && (r.done || r.whole)
 }
 
-// tokens returns the tokens of each class from the reported numbers. A total above the sum of the parts adds
-// unreported output, such as reasoning. A total that is less by exactly the thoughts shows that the output
-// includes them. Any other total is ignored.
+// tokens returns the tokens of each class from the reported numbers by their meanings. A total above the sum
+// of the parts adds unreported output, such as reasoning. A total that is less by exactly the thoughts shows
+// that the output includes them. Any other total is ignored.
 func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 	t.CacheRead, t.CacheWrite1h = said[CacheRead], said[CacheWriteHour]
 	t.CacheWrite5m = max(0, said[CacheWrite]-t.CacheWrite1h)

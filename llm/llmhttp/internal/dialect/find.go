@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Find recognises a call by its method and its path as it is sent, still escaped, in each of its
-// Spellings; ok is false for anything else.
+// Find recognises a call by its method and its path as it is sent, still escaped. It tries each of the path's
+// Spellings. ok is false for any other request.
 func Find(method, path string) (route Route, ok bool) {
 	if method != http.MethodPost {
 		return Route{}, false

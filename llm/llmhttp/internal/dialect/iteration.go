@@ -13,7 +13,8 @@ type iteration struct {
 	said map[Said]int64
 }
 
-// name sets the iteration's type or model. It does nothing if i is nil: the value is outside an iteration.
+// name sets the iteration's type or model, whichever said means, to name. It does nothing if i is nil: the
+// value is outside an iteration.
 func (i *iteration) name(said Said, name string) {
 	switch {
 	case i == nil:
@@ -30,8 +31,8 @@ type iterations []iteration
 // maxIterations are more than an answer has.
 const maxIterations = 16
 
-// add adds an iteration's tokens to the one of its kind and model, or appends it. Beyond 16 it adds them to
-// the last one.
+// add adds an iteration to the one of the same kind and model, or appends it. The list has at most 16; any
+// further one is added to the last.
 func (all *iterations) add(one iteration) {
 	for i := range *all {
 		if have := &(*all)[i]; have.kind == one.kind && have.Model == one.Model || i == maxIterations-1 {
@@ -42,12 +43,12 @@ func (all *iterations) add(one iteration) {
 	*all = append(*all, one)
 }
 
-// runs returns the tokens of an answer and its parts with a bill of their own. The whole is the usage that
-// the answer reports.
+// runs returns all tokens of an answer, and its parts that are billed for another model or apart. whole is
+// the usage that the answer reports.
 //
-// The whole is of the answering model: the called one, or the fallback_message's. It includes that model's
-// "message" iterations. It includes neither compactions nor advice nor the output of a model that declined;
-// one that declined before it wrote is not billed.
+// That usage belongs to the model that answered: the called one, or the one of a fallback_message. It
+// contains that model's iterations of type "message". Compactions, advice, and the output of a model that
+// declined are not in it, and are added as parts. A model that declined before it wrote is not billed.
 func (all iterations) runs(whole Tokens) (sum Tokens, runs []Run) {
 	fallback := ""
 	for _, i := range all {

@@ -132,7 +132,8 @@ var responses = compileDialect(&Dialect{
 	Shape:     openAIErrors,
 })
 
-// tellsOf are the paths of a response, which the last event of a stream holds whole.
+// tellsOf returns the paths of values in a response, with their meanings. prefix is the path of the response,
+// which the last event of a stream contains.
 func tellsOf(prefix string) []Tell {
 	return []Tell{
 		{Path: prefix + "service_tier", Said: ServedTier},

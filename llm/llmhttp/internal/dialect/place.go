@@ -5,8 +5,8 @@ import "strings"
 // fast is a mode of service without a known price, unless the operator gives one.
 const fast = "fast"
 
-// placeOf returns the place or speed of a call after reading another value: was is the previous one. A value
-// without a price of its own, such as "global", changes nothing, and "fast" stays.
+// placeOf returns the place or speed of a call after one more value: was is the one so far, is the new value.
+// A value without a price of its own, such as "global", changes nothing, and "fast" stays.
 func placeOf(was, is string) string {
 	switch is = strings.ToLower(is); is {
 	case "", "standard", "global", "auto", "not_available":
@@ -37,8 +37,8 @@ func tierAt(tier, place string) string {
 	return tier + " " + place
 }
 
-// tierOf returns the tier of a call after reading another value: was is the previous one. Two different tiers
-// are joined, which has no known price.
+// tierOf returns the tier of a call after one more value: was is the one so far, is the new value. Two
+// different tiers are joined, which has no known price.
 func tierOf(was, is string) string {
 	is = strings.ToLower(is)
 	switch {

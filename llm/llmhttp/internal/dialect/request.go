@@ -112,8 +112,8 @@ func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	return r, nil
 }
 
-// takeValue records one value of the request by its meaning. It fails for a value of the wrong type or
-// length.
+// takeValue records one value of the request. The argument what is its meaning. It fails for a value of the
+// wrong type or length.
 func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	if e.Kind == jsonscan.Null {
 		r.declineUsage(what, e, "null")
@@ -171,8 +171,8 @@ func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	}
 }
 
-// takePart records a value about a part of the prompt, and leaves those of tools, with their errors, to
-// takeTool.
+// takePart records a value about a part of the prompt. It passes values about tools to takeTool and returns
+// its error.
 func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
 		r.endPart(what)
@@ -243,8 +243,8 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	return nil
 }
 
-// endPart adds a complete tool to the tools. A complete input item counts as a part of the prompt if it
-// refers to an earlier response.
+// endPart adds a tool, or an input item, once all its values are read. An input item counts as a part of the
+// prompt if it refers to an earlier response.
 func (r *Request) endPart(what Asked) {
 	switch what {
 	case Tool:
@@ -258,8 +258,8 @@ func (r *Request) endPart(what Asked) {
 	}
 }
 
-// addData counts a part that the body holds. Base64, recognised by the lack of blanks, does not count as
-// text.
+// addData counts a part of the prompt with its data in the body. Base64 data, recognised because it has no
+// blanks, is not counted as text.
 func (r *Request) addData(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return
@@ -270,7 +270,8 @@ func (r *Request) addData(e jsonscan.Event) {
 	r.Parts++
 }
 
-// addLink counts a part that a link names. The data of a "data:" address does not count as text.
+// addLink counts a part of the prompt that is named by a URL. The data in a "data:" URL is not counted as
+// text.
 func (r *Request) addLink(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return

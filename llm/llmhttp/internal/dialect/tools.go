@@ -112,8 +112,8 @@ type tools struct {
 	unbounded map[string]bool
 }
 
-// add adds the uses of a tool with a fee. With 0 uses, and no bound in the fee, the tool is unbounded for the
-// whole request. A free tool changes nothing.
+// add adds the uses of a tool with a fee. If uses is 0 and the fee has no bound, the number of its uses is
+// unbounded for the whole request. A free tool changes nothing.
 func (t *tools) add(fee Fee, uses int64) {
 	if fee.Tool == "" {
 		return
@@ -128,7 +128,8 @@ func (t *tools) add(fee Fee, uses int64) {
 	t.uses[fee.Tool] += min(uses, mostUses)
 }
 
-// setBounds sets the uses of each unbounded tool to all, the bound of all tools together; 0 means unbounded.
+// setBounds sets the uses of each unbounded tool to all, the request's bound on all tool uses; 0 if it has
+// none.
 func (t *tools) setBounds(all int64) {
 	for name, unbounded := range t.unbounded {
 		if unbounded {

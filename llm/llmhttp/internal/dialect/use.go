@@ -27,7 +27,8 @@ type uses struct {
 	most map[string]int64
 }
 
-// add counts a use of a tool in the current list. The uses of an answer are the most in any of its lists.
+// add counts a use of a tool in the current list of the answer. all.most keeps the largest count of each tool
+// in any list, because a stream repeats its list.
 func (all *uses) add(tool string) {
 	if tool == "" || len(all.most) > maxTools {
 		return

@@ -142,8 +142,8 @@ func (e *EventStream) beginMessage(b []byte) {
 	}
 }
 
-// expectPart makes the next n bytes the part at, and takes them off the bytes of headers. It sets e.err if
-// fewer are left.
+// expectPart makes at the next part of the message, with n bytes. It sets e.err if the headers have fewer
+// bytes left.
 func (e *EventStream) expectPart(at part, n int) {
 	if n > e.headers {
 		e.err = ErrFrame

@@ -87,8 +87,8 @@ func (s *Scanner) Write(b []byte) (int, error) {
 	return n, s.err
 }
 
-// skipStart skips the beginning of a new value if b begins like the previous value, and restores the state
-// that followed it. It returns the number of bytes skipped, 0 in strict reading.
+// skipStart skips a known beginning of a value if b starts with the same bytes as the value before, and sets
+// the scanner's state accordingly. It returns the number of bytes skipped, 0 in strict reading.
 func (s *Scanner) skipStart(b []byte) int {
 	n := len(s.start.text)
 	if s.off > 0 || s.err != nil || n == 0 || !s.fresh || len(b) < n || string(b[:n]) != string(s.start.text) {

@@ -128,7 +128,7 @@ func (s *Scanner) beginValue(b []byte) int {
 	return 0
 }
 
-// wholeKey reads keys that are complete in b, with the values of unwanted members, up to a key on a path. It
+// wholeKey reads complete members of an object in b that are on no path, and then the next key on a path. It
 // returns the number of bytes read, 0 in strict reading.
 func (s *Scanner) wholeKey(b []byte) int {
 	if s.options.Strict {

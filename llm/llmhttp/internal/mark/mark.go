@@ -68,8 +68,8 @@ type outage struct {
 // maxCause is how many bytes of the cause of an outage a mark has.
 const maxCause = 160
 
-// Of returns the mark of a refused call's error: its type and details, encrypted with the process's key. It
-// is empty for other errors.
+// Of returns the mark of an error with which a call was refused: a text with its type and details, encrypted
+// with the process's key. It is empty for other errors.
 func Of(refused error) string {
 	var m content
 	err := m.describe(refused)
