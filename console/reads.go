@@ -122,9 +122,11 @@ func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(mis
 		return values, nil
 	}
 	var found []T
-	err := v.spend(units * float64(len(missing)))
-	if err == nil {
-		found, err = read(missing)
+	err := dynalimit.ErrUnavailable
+	if v.stale.IsZero() || len(old) < len(missing) { // else a read of this visit failed already: each takes a second
+		if err = v.spend(units * float64(len(missing))); err == nil {
+			found, err = read(missing)
+		}
 	}
 	if (errors.Is(err, errBusy) || errors.Is(err, dynalimit.ErrUnavailable)) && len(old) == len(missing) {
 		v.busy = v.busy || errors.Is(err, errBusy)
