@@ -158,8 +158,8 @@ func checkEntityIDs(ids []string) error {
 	return nil
 }
 
-// entities reads the records of entities by the function, in the order of ids. An entity without a record has its
-// id alone.
+// entities reads the records of entities with the function read, in the order of ids. An entity without a
+// record has its id alone.
 func (d *desk) entities(ctx context.Context, op string, ids []string, read func(context.Context, string, []schema.Key) ([]schema.Item, error)) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {

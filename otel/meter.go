@@ -122,7 +122,7 @@ func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 // microsPerDollar is the number of tokens of money in a dollar.
 const microsPerDollar = 1e6
 
-// add adds an amount to the counter of tokens or, for money, to that of dollars.
+// add adds an amount to the counter of tokens or, if the unit is dollars, to that of costs.
 func add(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of []attribute.KeyValue) {
 	if unit == dynalimit.USD {
 		cost.Add(ctx, float64(amount)/microsPerDollar, metric.WithAttributes(of...))

@@ -125,8 +125,8 @@ func (c *Cache) Still(held *Held, now time.Time) bool {
 	return (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
 
-// RecentlyExpired returns a configuration past its TTL that may still be used while it is read again; nil without one,
-// and for one with raises or with the plan of calls.
+// RecentlyExpired returns a configuration past its TTL that may still be used while it is read again; nil
+// without one, and for a configuration with raises or with a plan that calls give.
 func (c *Cache) RecentlyExpired(key GivenKey) *Resolved {
 	if key.Plan != "" {
 		return nil

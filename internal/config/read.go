@@ -190,8 +190,8 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 	return items, found[bucket], err
 }
 
-// readShared returns the items of keys. It takes those of the shared ones from memory if they are recent, and
-// reads the others.
+// readShared returns the items of keys. It takes items of the shared keys from memory if they are recent, and
+// reads the others with read. items gets the oldest time of a read.
 func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, read func(keys []schema.Key) (map[schema.Key]schema.Item, error)) (map[schema.Key]schema.Item, error) {
 	c := r.of
 	shared = slices.DeleteFunc(shared, func(key schema.Key) bool { return !slices.Contains(keys, key) })
@@ -237,8 +237,8 @@ func (r *configRead) owners() []schema.ConfigOwner {
 }
 
 // plan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
-// fails with *Invalid for a malformed name. An expired configuration gets recent items from memory, with their
-// stamps in items.
+// fails with *Invalid for a malformed name. For an expired configuration it uses recent items from memory,
+// and sets the time of their read in items.
 func (r *configRead) plan(ctx context.Context, plan string, items *storedItems) (own, all schema.Item, err error) {
 	if reason := schema.CheckEntity(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}

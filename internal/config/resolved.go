@@ -39,7 +39,8 @@ type Resolved struct {
 // RecordReadAt returns the time before the read of the entity's record, by the clock of ReadAt.
 func (c *Resolved) RecordReadAt() int64 { return c.ReadAt + c.elder.Milliseconds() }
 
-// SaysSame reports whether two configurations without raises say the same. Those with rare parts never do.
+// SaysSame reports whether two configurations without raises have the same content, apart from the times of
+// their reads. It is false for configurations with rare parts.
 func (c *Resolved) SaysSame(o *Resolved) bool {
 	if c == o {
 		return true

@@ -32,7 +32,8 @@ type sharedItem struct {
 	readAt, tick int64
 }
 
-// takeRecent returns the recent items among keys, and the oldest stamps of them and of now.
+// takeRecent returns the cached items of keys that are younger than s.most. oldest has the times of the
+// oldest of their reads, or is now, the present times, without any item.
 func (s *sharedItems) takeRecent(keys []schema.Key, now sharedItem) (found map[schema.Key]schema.Item, oldest sharedItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +58,8 @@ func (s *sharedItems) countEvictions() int {
 	return s.changes
 }
 
-// storeRead caches the read items of keys, unless there were evictions since the count before the read.
+// storeRead caches the items of keys that were read at stamps. It caches nothing if items were evicted since
+// evictions, the count before the read.
 func (s *sharedItems) storeRead(keys []schema.Key, found map[schema.Key]schema.Item, stamps sharedItem, evictions int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

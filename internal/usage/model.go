@@ -11,7 +11,8 @@ import (
 // mostModels bounds the models of a limit in a sum. The other models add to the limit's own count alone.
 const mostModels = 40
 
-// keepModels removes all but the largest models of each limit from the amounts of a sum. net are the first of them.
+// keepModels removes all but the largest models of each limit from the amounts of a sum. The list all has the
+// amounts, net first.
 func keepModels(net map[string]int64, all []map[string]int64) {
 	byLimit := map[string][]string{}
 	for counter := range net {
