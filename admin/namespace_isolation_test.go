@@ -207,7 +207,7 @@ var changing = map[string]func(ctx context.Context, r *dynalimit.Repository) (an
 // apart are the methods that are about no namespace: about the table, the process, or the
 // namespaces as such.
 var apart = []string{
-	"As", "ConfigCacheStats", "CreateTable", "InvalidateConfig", "Migrate", "Upgrade", "Shared", "Table", "TableInput",
+	"As", "ConfigCacheStats", "CreateTable", "Entities.GetManyEventually", "Namespace", "WithReason", "InvalidateConfig", "Migrate", "Upgrade", "Shared", "Table", "TableInput",
 	"Namespaces.Delete", "Namespaces.Get", "Namespaces.List", "Namespaces.Purge", "Namespaces.Register",
 }
 

@@ -102,7 +102,7 @@ func OpenTab(t *testing.T, own string, on Screen) *Tab {
 		enough()
 		cancel()
 	})
-	require.NoError(t, chromedp.Listen(ctx, p.hear))
+	require.NoError(t, chromedp.Listen(ctx, p.noteTrouble))
 	scheme := "light"
 	if on.Dark {
 		scheme = "dark"
@@ -122,9 +122,9 @@ func Call[P, R any](p *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// hear notes messages and exceptions of a page, and its requests to other addresses. Data in an address is no request:
+// noteTrouble notes messages and exceptions of a page, and its requests to other addresses. Data in an address is no request:
 // the browser draws its own controls so.
-func (p *Tab) hear(event any) {
+func (p *Tab) noteTrouble(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
@@ -181,8 +181,8 @@ func (p *Tab) WaitFor(expression, part string) {
 	}, 20*time.Second, 50*time.Millisecond, expression)
 }
 
-// Keep writes a picture of the page into the folder that DYNALIMIT_PICTURES names, if it is set.
-func (p *Tab) Keep(name string) {
+// SavePicture writes a picture of the page into the folder that DYNALIMIT_PICTURES names, if it is set.
+func (p *Tab) SavePicture(name string) {
 	p.t.Helper()
 	folder := os.Getenv("DYNALIMIT_PICTURES")
 	if folder == "" {

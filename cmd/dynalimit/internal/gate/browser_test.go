@@ -146,13 +146,13 @@ func TestChangesInABrowser(t *testing.T) {
 		}
 		p.Do(chromedp.Navigate(s.url+s.prefix+"entity/acme.search.prod/change/raise"), chromedp.SendKeys(chromedp.CSS("[name=amount]"), "900"), chromedp.SendKeys(chromedp.CSS("[name=reason]"), "the launch"+kb.Enter))
 		p.Do(chromedp.WaitVisible(chromedp.CSS("[name=token] ~ .end button")))
-		p.Keep(fmt.Sprintf("raise-review-%d", i))
+		p.SavePicture(fmt.Sprintf("raise-review-%d", i))
 		p.Do(chromedp.Navigate(s.url+s.prefix+"entity/acme.search.prod"), chromedp.Click(chromedp.CSS(`a[href$="/change/grant"]`)), chromedp.WaitVisible(chromedp.CSS("[name=amount]")))
-		p.Keep(fmt.Sprintf("grant-form-%d", i))
+		p.SavePicture(fmt.Sprintf("grant-form-%d", i))
 		p.Do(chromedp.SendKeys(chromedp.CSS("[name=amount]"), "20"), chromedp.SendKeys(chromedp.CSS("[name=reason]"), spend.Hostile+kb.Enter), chromedp.WaitVisible(chromedp.CSS("[name=token] ~ .end button")))
-		p.Keep(fmt.Sprintf("grant-review-%d", i))
+		p.SavePicture(fmt.Sprintf("grant-review-%d", i))
 		p.Do(chromedp.Focus(chromedp.CSS("form button.go")), chromedp.KeyEvent(kb.Enter), chromedp.WaitVisible(chromedp.CSS("a.btn.go")))
-		p.Keep(fmt.Sprintf("grant-done-%d", i))
+		p.SavePicture(fmt.Sprintf("grant-done-%d", i))
 		if screen.script {
 			assert.Contains(t, p.Text(text), "Granted.")
 			var wide int
@@ -163,7 +163,7 @@ func TestChangesInABrowser(t *testing.T) {
 		if screen.script {
 			assert.Contains(t, p.Text("document.querySelector('main').textContent"), spend.Hostile, "as text")
 		}
-		p.Keep(fmt.Sprintf("entity-%d", i))
+		p.SavePicture(fmt.Sprintf("entity-%d", i))
 		assert.Empty(t, p.TakeTrouble())
 	}
 }

@@ -95,6 +95,9 @@ var reading = map[string]method{
 	"Limits.GetConfigs": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Limits.GetConfigs(ctx, []admin.Scope{{Entity: entity}, {Everyone: true}}))
 	},
+	"Entities.GetManyEventually": func(ctx context.Context, r *dynalimit.Repository) error {
+		return only(admin.New(r).Entities.GetManyEventually(ctx, []string{entity, parent}))
+	},
 	"Entities.GetMany": func(ctx context.Context, r *dynalimit.Repository) error {
 		return only(admin.New(r).Entities.GetMany(ctx, []string{entity, parent}))
 	},
@@ -251,7 +254,7 @@ var owning = map[string]method{
 }
 
 // silent are the methods that ask DynamoDB nothing.
-var silent = map[string]bool{"As": true, "ConfigCacheStats": true, "InvalidateConfig": true, "Shared": true, "Table": true, "TableInput": true}
+var silent = map[string]bool{"As": true, "Namespace": true, "WithReason": true, "ConfigCacheStats": true, "InvalidateConfig": true, "Shared": true, "Table": true, "TableInput": true}
 
 // TestEveryMethodHasARole: every method of a Repository, and of package admin, is called in the tests of the roles.
 func TestEveryMethodHasARole(t *testing.T) {
