@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/dynalimit/dynalimit/internal/plan"
@@ -24,12 +25,13 @@ type place struct {
 // isOver reports whether the place has kept its amounts long enough.
 func (p *place) isOver(now int64) bool { return p.since > 0 && now-p.since > placeKept }
 
-// LeavePlace leaves a place for an Acquire at the end of the line.
+// LeavePlace leaves a place for an Acquire at its rank in the line. A place with a later rank may be there already.
 func (l *Line) LeavePlace(rank uint64, amounts []plan.Signed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.places) < len(l.waiters) {
-		l.places = append(l.places, &place{rank: rank, amounts: amounts})
+		at, _ := slices.BinarySearchFunc(l.places, rank, func(p *place, rank uint64) int { return cmp.Compare(p.rank, rank) })
+		l.places = slices.Insert(l.places, at, &place{rank: rank, amounts: amounts})
 	}
 }
 

@@ -49,3 +49,23 @@ func TestWaiterLeavesAPlaceItsAmounts(t *testing.T) {
 	l.dropPlace(l.places[0])
 	assert.Empty(t, l.places)
 }
+
+// Places stand in the order of their ranks, whoever leaves one first. A waiter is due only once the places before it
+// leave it its amounts.
+func TestPlacesStandByRank(t *testing.T) {
+	cfg, now := rpmOf(60), int64(1_000_000)
+	l := &Line{}
+	for rank := range uint64(3) {
+		w := NewWaiter(10+rank, time.UnixMilli(now))
+		l.Join(w)
+		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
+	}
+	l.LeavePlace(20, oneToken)
+	l.LeavePlace(5, oneToken)
+	image := imageOf(cfg, token, now)
+	wait, known := l.due(l.waiters[0], image, now, now)
+	assert.True(t, known)
+	assert.EqualValues(t, 101, wait)
+	left := l.claims().leftTo(10, nil, plan.Reading{Image: image, Config: cfg, Now: now}, nil)
+	assert.EqualValues(t, token, left.Of("rpm").Amount)
+}
