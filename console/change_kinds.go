@@ -151,9 +151,14 @@ func settingsOf(c admin.LimitConfig, zone *time.Location) (lines []string) {
 		is   bool
 		text string
 	}{
-		{c.Extends, "extends the limits of less specific sources"}, {c.Unlimited, "unlimited"}, {c.Counted, "counted"},
-		{c.Blocked, "blocked"}, {c.BlockedExcept, "blocked, with exceptions"}, {c.Admit, "exempt from blocks with exceptions"},
-		{c.OnUnavailable != "", "while the table is silent: " + string(c.OnUnavailable)}, {c.ManagedBy != "", "managed by " + c.ManagedBy},
+		{c.Extends, "extends the limits of less specific sources"},
+		{c.Unlimited, "unlimited"},
+		{c.Counted, "counted"},
+		{c.Blocked, "blocked"},
+		{c.BlockedExcept, "blocked, with exceptions"},
+		{c.Admit, "exempt from blocks with exceptions"},
+		{c.OnUnavailable != "", "while the table is silent: " + string(c.OnUnavailable)},
+		{c.ManagedBy != "", "managed by " + c.ManagedBy},
 	} {
 		if mark.is {
 			lines = append(lines, mark.text)
