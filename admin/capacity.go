@@ -69,7 +69,7 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 func (b Buckets) readWithParents(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
-		read, err := b.d.entities(ctx, "read the parents that count", ids, b.d.Table.GetMany)
+		read, err := b.d.readEntities(ctx, "read the parents that count", ids, b.d.Table.GetMany)
 		if err != nil {
 			return nil, err
 		}

@@ -57,18 +57,18 @@ type deed struct {
 	was, is schema.Item
 }
 
-// propose returns the transaction of the writes, with the audit event of the change what. It records the
-// event's id in the item what.is. The stored event later proves that the transaction landed.
-func (d *desk) propose(what deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
-	changes, err := trail.Diff(what.before, what.after)
+// propose returns the transaction of a change's writes and its audit event. It records the event's id in the
+// item c.is. The stored event later proves that the transaction landed.
+func (d *desk) propose(c deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
+	changes, err := trail.Diff(c.before, c.after)
 	if err != nil {
 		return table.Proposal{}, err
 	}
-	id := d.IDs.Above(schema.LastEvent(what.was), d.Clock.Now())
+	id := d.IDs.Above(schema.LastEvent(c.was), d.Clock.Now())
 	now, _ := trail.TimeOf(id) // an id is never below the last, so a clock set back does not show
-	schema.SetLastEvent(what.is, id)
+	schema.SetLastEvent(c.is, id)
 	event := d.Events.Item(audit.Event{
-		ID: id, Time: now, Principal: d.Author, Action: what.action, Target: what.target, Resource: what.resource, Reason: d.Reason, Changes: changes,
+		ID: id, Time: now, Principal: d.Author, Action: c.action, Target: c.target, Resource: c.resource, Reason: d.Reason, Changes: changes,
 	})
 	return table.Proposal{Writes: append(writes, d.Table.Put(event, schema.Statement{})), Proof: schema.KeyOf(event)}, nil
 }

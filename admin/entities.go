@@ -136,7 +136,7 @@ func (n Entities) GetMany(ctx context.Context, ids []string) ([]Entity, error) {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityIDs(ids)); err != nil {
 		return nil, err
 	}
-	return n.d.entities(ctx, "read entities", ids, n.d.Table.GetMany)
+	return n.d.readEntities(ctx, "read entities", ids, n.d.Table.GetMany)
 }
 
 // GetManyEventually is GetMany with eventually consistent reads, at half the price: a record may lack the changes of
@@ -145,7 +145,7 @@ func (n Entities) GetManyEventually(ctx context.Context, ids []string) ([]Entity
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityIDs(ids)); err != nil {
 		return nil, err
 	}
-	return n.d.entities(ctx, "read entities", ids, n.d.Table.GetManyEventually)
+	return n.d.readEntities(ctx, "read entities", ids, n.d.Table.GetManyEventually)
 }
 
 // checkEntityIDs returns a *ValidationError unless all ids are valid.
@@ -158,9 +158,9 @@ func checkEntityIDs(ids []string) error {
 	return nil
 }
 
-// entities reads the records of entities with the function read, in the order of ids. An entity without a
+// readEntities reads the records of entities with the function read, in the order of ids. An entity without a
 // record has its id alone.
-func (d *desk) entities(ctx context.Context, op string, ids []string, read func(context.Context, string, []schema.Key) ([]schema.Item, error)) ([]Entity, error) {
+func (d *desk) readEntities(ctx context.Context, op string, ids []string, read func(context.Context, string, []schema.Key) ([]schema.Item, error)) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
 		keys[i] = d.Keys.Meta(id)

@@ -122,7 +122,7 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 		_, read := c.records[id]
 		return read || id == ""
 	})
-	stored, err := c.d.entities(ctx, opCompare, others, c.d.Table.GetMany)
+	stored, err := c.d.readEntities(ctx, opCompare, others, c.d.Table.GetMany)
 	for _, e := range stored {
 		c.records[e.ID] = recordChange{recordOf(e), recordOf(e)}
 	}
@@ -145,8 +145,8 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readSources reads the sources of which limits apply in views, before and after the changes. It sets group
-// in views whose resource is a group.
+// readSources reads the sources of the limits in views, before and after the changes. It sets group in views
+// of a group.
 func (c *comparison) readSources(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {

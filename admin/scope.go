@@ -153,13 +153,13 @@ func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// decodeStrictly decodes JSON into a T and refuses unknown fields. The error names what, and shows
-// example.
-func decodeStrictly[T any](what, example string, data []byte) (value T, err error) {
+// decodeStrictly decodes JSON into a T and refuses unknown fields. Its error begins with noun, the name of the
+// input, and shows an example.
+func decodeStrictly[T any](noun, example string, data []byte) (value T, err error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
 	if err = d.Decode(&value); err != nil {
-		return value, fmt.Errorf("dynalimit: %s: %w; write %s", what, err, example)
+		return value, fmt.Errorf("dynalimit: %s: %w; write %s", noun, err, example)
 	}
 	return value, nil
 }

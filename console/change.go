@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// mostForm bounds the bytes of a posted form, whose token repeats the settings of a source.
+// mostForm bounds the bytes of a posted form, including its token with the settings of a source.
 const mostForm = 64 << 10
 
 // changeForm is a form of a change, its review (Token is set) or its result (Done is set).
@@ -103,13 +103,13 @@ func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, 
 	f.readValues(r.PostForm)
 	if token := r.PostForm.Get("token"); token != "" {
 		seen, ok := openToken(v.options.Key, token, v.now())
-		if ok && seen.identity == h.identify(v, id, name) {
+		if ok && seen.identity == h.identifyChange(v, id, name) {
 			f.Token = token
 			return p, "change", h.makeChange(ctx, s, kind, seen, p, f)
 		}
 		p.Notes = append(p.Notes, note{Title: "This form is too old, or of another login.", Text: "Nothing was changed. Look at the change once more."})
 	}
-	return p, "change", h.review(s, kind, h.identify(v, id, name), p, f)
+	return p, "change", h.reviewChange(s, kind, h.identifyChange(v, id, name), p, f)
 }
 
 // readValues takes over the values of a posted form.
@@ -117,25 +117,25 @@ func (f *changeForm) readValues(posted url.Values) {
 	f.Target, f.Amount, f.Until, f.Reason = posted.Get("target"), strings.TrimSpace(posted.Get("amount")), posted.Get("until"), strings.TrimSpace(posted.Get("reason"))
 }
 
-// identify returns the identity of a change by the visitor.
-func (h *handler) identify(v *view, id, kind string) identity {
+// identifyChange returns the identity of a change by the visitor.
+func (h *handler) identifyChange(v *view, id, kind string) identity {
 	return identity{h.table, h.repo.Namespace(), v.access.Principal, v.access.Under, v.access.Session, kind, id}
 }
 
-// review adds the diff of the typed change and its form token to the form, or a note if a value is wrong.
-func (h *handler) review(s subject, kind changeKind, who identity, p *page, f *changeForm) error {
+// reviewChange adds the diff of the typed change and its form token to the form, or a note if a value is wrong.
+func (h *handler) reviewChange(s subject, kind changeKind, who identity, p *page, f *changeForm) error {
 	at := slices.IndexFunc(f.Options, func(t target) bool { return t.Value == f.Target })
 	if at < 0 {
-		return f.refuse(p, "Choose one of the list.")
+		return f.refuseValues(p, "Choose one of the list.")
 	}
 	chosen := f.Options[at]
 	seen := proposal{identity: who, Resource: chosen.resource, Limit: chosen.limit.Limit.Name, Reason: f.Reason, Expires: s.view.now().Add(tokenTime)}
 	lines, err := kind.plan(s, chosen, f, &seen)
 	if err != nil {
-		return f.refuse(p, err.Error())
+		return f.refuseValues(p, err.Error())
 	}
 	if kind.ofSource {
-		source := s.source(seen.Resource)
+		source := s.configOf(seen.Resource)
 		seen.Version, seen.Seen = source.Version, settingsOf(source, s.view.options.Location)
 		if by := source.ManagedBy; by != "" {
 			p.Notes = append(p.Notes, note{Title: "“" + by + "” keeps these limits.", Text: "Its next run reports this change as drift, or undoes it."})
@@ -155,20 +155,20 @@ func newOperation() string {
 	return "console-" + hex.EncodeToString(b)
 }
 
-// refuse shows the form again with its values and a remark.
-func (f *changeForm) refuse(p *page, text string) error {
+// refuseValues shows the form again with its values and a remark.
+func (f *changeForm) refuseValues(p *page, text string) error {
 	f.Token, p.Status = "", http.StatusUnprocessableEntity
 	p.Notes = append(p.Notes, note{Class: "bad", Title: "Nothing was changed.", Text: text})
 	return nil
 }
 
 // makeChange makes a confirmed change. If the source was changed after the review, it shows both versions and the
-// review anew.
+// review again.
 func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, seen proposal, p *page, f *changeForm) error {
 	v, id := s.view, s.owned.Entity.ID
 	f.Reason = seen.Reason
 	if kind.ofSource {
-		source := s.source(seen.Resource)
+		source := s.configOf(seen.Resource)
 		if source.Version != seen.Version && kind.inForce(source, seen) {
 			f.Done = "This is in force already."
 			return nil
@@ -176,7 +176,7 @@ func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, se
 		if source.Version != seen.Version {
 			p.Status = http.StatusConflict
 			p.Notes = append(p.Notes, note{Class: "bad", Title: "Somebody changed this meanwhile.", Text: "Nothing was changed by you. Look at both versions, and confirm again if your change is still right."})
-			if err := h.review(s, kind, seen.identity, p, f); err != nil || f.Token == "" {
+			if err := h.reviewChange(s, kind, seen.identity, p, f); err != nil || f.Token == "" {
 				return err
 			}
 			f.Conflict = &conflict{seen.Seen, settingsOf(source, v.options.Location)}
@@ -186,7 +186,7 @@ func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, se
 	if err := v.spend(changeUnits); err != nil {
 		return err
 	}
-	defer forget(h.shared, id) // also without an answer
+	defer forgetEntity(h.shared, id) // also without an answer
 	lines, done, err := kind.make(ctx, admin.New(h.repo.As(v.access.Principal).WithReason(seen.Reason)), s, seen)
 	var bad *dynalimit.ValidationError
 	var raised *admin.ConflictError[admin.Raise]
@@ -194,9 +194,9 @@ func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, se
 	case err == nil:
 		f.Lines, f.Done = lines, done
 	case errors.As(err, &bad):
-		return f.refuse(p, bad.Field+" "+bad.Reason)
+		return f.refuseValues(p, bad.Field+" "+bad.Reason)
 	case errors.As(err, &raised):
-		return f.refuse(p, "Somebody raised this limit meanwhile: "+raised.Stored.String()+".")
+		return f.refuseValues(p, "Somebody raised this limit meanwhile: "+raised.Stored.String()+".")
 	case errors.Is(err, dynalimit.ErrUnavailable):
 		h.options.Log.Warn("dynalimit: console: a change has no answer", "entity", id, "error", err)
 		p.Status = http.StatusServiceUnavailable

@@ -56,8 +56,8 @@ type subject struct {
 	main  string
 }
 
-// source returns the entity's own configuration of a resource, or of all for "".
-func (s subject) source(resource string) admin.LimitConfig {
+// configOf returns the entity's own configuration of a resource, or of all for "".
+func (s subject) configOf(resource string) admin.LimitConfig {
 	for _, c := range s.owned.Configs {
 		if c.Scope.Resource == resource {
 			return c.Config
@@ -66,9 +66,9 @@ func (s subject) source(resource string) admin.LimitConfig {
 	return admin.LimitConfig{}
 }
 
-// sources returns the own sources that fit: that of all resources first, then those of the resources that the entity
-// has buckets or configurations of.
-func (s subject) sources(fits func(admin.LimitConfig) bool) (all []target) {
+// sourceTargets returns the fitting sources of the entity: first the one for all resources, then one for each resource
+// with a bucket or a configuration of the entity.
+func (s subject) sourceTargets(fits func(admin.LimitConfig) bool) (all []target) {
 	resources := []string{"", s.main}
 	for _, b := range s.owned.Buckets {
 		resources = append(resources, b.Resource)
@@ -77,7 +77,7 @@ func (s subject) sources(fits func(admin.LimitConfig) bool) (all []target) {
 		resources = append(resources, c.Scope.Resource)
 	}
 	for i, resource := range resources {
-		if slices.Contains(resources[:i], resource) || !fits(s.source(resource)) {
+		if slices.Contains(resources[:i], resource) || !fits(s.configOf(resource)) {
 			continue
 		}
 		t := target{Value: resource, Text: "calls on “" + resource + "”", resource: resource}
@@ -89,12 +89,12 @@ func (s subject) sources(fits func(admin.LimitConfig) bool) (all []target) {
 	return all
 }
 
-// limits returns the limits of the entity's buckets that fit.
-func (s subject) limits(fits func(dynalimit.Limit) bool) (all []target) {
+// limitTargets returns the fitting limits of the entity's buckets.
+func (s subject) limitTargets(fits func(dynalimit.Limit) bool) (all []target) {
 	for _, b := range mainFirst(s.owned.Buckets, s.main) {
 		for _, l := range b.Limits {
 			if fits(l.Limit) {
-				all = append(all, target{Value: b.Resource + " " + l.Limit.Name, Text: l.Limit.Name + " on " + b.Resource + ", " + s.describe(l.Limit), resource: b.Resource, limit: l})
+				all = append(all, target{Value: b.Resource + " " + l.Limit.Name, Text: l.Limit.Name + " on " + b.Resource + ", " + s.describeLimit(l.Limit), resource: b.Resource, limit: l})
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func (s subject) limits(fits func(dynalimit.Limit) bool) (all []target) {
 // isMoney reports whether a limit of a bucket, which stores no unit, is money.
 func (s subject) isMoney(l dynalimit.Limit) bool { return l.IsQuota() && s.view.isMoney(l.Name) }
 
-func (s subject) describe(l dynalimit.Limit) string {
+func (s subject) describeLimit(l dynalimit.Limit) string {
 	if s.isMoney(l) {
 		l.Unit = dynalimit.USD
 	}
@@ -192,14 +192,14 @@ var changeKinds = map[string]changeKind{
 	"block": {
 		title: "Block", verb: "Block", class: "stop", explain: "No call is admitted until somebody lifts the block, whatever its limits. Calls of its children that charge it are refused too.",
 		effect: sourceEffect, targetLabel: "Block", none: "Everything is blocked already.", ofSource: true,
-		targets: func(s subject) []target { return s.sources(func(c admin.LimitConfig) bool { return !c.Blocked }) },
+		targets: func(s subject) []target { return s.sourceTargets(func(c admin.LimitConfig) bool { return !c.Blocked }) },
 		plan:    planBlock(true), inForce: func(c admin.LimitConfig, _ proposal) bool { return c.Blocked },
 		make: makeBlock(true, "Blocked."),
 	},
 	"unblock": {
 		title: "Lift a block", verb: "Lift the block", explain: "Calls are admitted again as far as limits and blocks of other sources allow.",
 		effect: sourceEffect, targetLabel: "Blocked", none: "Nothing is blocked.", ofSource: true,
-		targets: func(s subject) []target { return s.sources(isBlocked) },
+		targets: func(s subject) []target { return s.sourceTargets(isBlocked) },
 		plan:    planBlock(false), inForce: func(c admin.LimitConfig, _ proposal) bool { return !isBlocked(c) },
 		make: makeBlock(false, "The block is lifted."),
 	},
@@ -207,14 +207,14 @@ var changeKinds = map[string]changeKind{
 		title: "Raise a limit for a while", verb: "Raise the limit", explain: "It changes this limit and hides no other. Afterwards the limits are as before. A quota is not raised: grant more for its window.",
 		effect: sourceEffect, targetLabel: "Limit", amountLabel: "New limit", amountHint: "such as 600, 10k or 2M", none: "No call has made a bucket with a limit to raise yet.", asksUntil: true, ofSource: true,
 		targets: func(s subject) []target {
-			return s.limits(func(l dynalimit.Limit) bool { return !l.IsQuota() && !l.IsConcurrent() })
+			return s.limitTargets(func(l dynalimit.Limit) bool { return !l.IsQuota() && !l.IsConcurrent() })
 		},
 		plan: planRaise, inForce: func(c admin.LimitConfig, p proposal) bool { return hasRaise(c, p) }, make: makeRaise,
 	},
 	"grant": {
 		title: "Grant more for this window", verb: "Grant", explain: "It adds to the rest of a quota, also above its amount, until the window ends. The next window has the usual amount.",
 		effect: bucketEffect, targetLabel: "Quota", amountLabel: "More", amountHint: "in dollars for money, such as 2.50", none: "No call has made a bucket with a quota yet: its quotas are full.",
-		targets: func(s subject) []target { return s.limits(dynalimit.Limit.IsQuota) },
+		targets: func(s subject) []target { return s.limitTargets(dynalimit.Limit.IsQuota) },
 		plan:    planGrant, make: makeGrant,
 	},
 	"refill": {
@@ -224,11 +224,13 @@ var changeKinds = map[string]changeKind{
 	},
 }
 
-func (p proposal) scope() admin.Scope { return admin.Scope{Entity: p.Entity, Resource: p.Resource} }
+func (p proposal) sourceScope() admin.Scope {
+	return admin.Scope{Entity: p.Entity, Resource: p.Resource}
+}
 
 func planBlock(blocked bool) func(subject, target, *changeForm, *proposal) ([]diff, error) {
 	return func(s subject, t target, _ *changeForm, _ *proposal) ([]diff, error) {
-		before := s.source(t.resource)
+		before := s.configOf(t.resource)
 		after := before
 		after.Blocked, after.BlockedExcept, after.Admit = blocked, false, before.Admit && !blocked
 		return diffLines(settingsOf(before, s.view.options.Location), settingsOf(after, s.view.options.Location)), nil
@@ -237,7 +239,7 @@ func planBlock(blocked bool) func(subject, target, *changeForm, *proposal) ([]di
 
 func makeBlock(blocked bool, done string) func(context.Context, *admin.Admin, subject, proposal) ([]diff, string, error) {
 	return func(ctx context.Context, a *admin.Admin, _ subject, p proposal) ([]diff, string, error) {
-		return p.Lines, done, a.Limits.SetBlocked(ctx, p.scope(), blocked)
+		return p.Lines, done, a.Limits.SetBlocked(ctx, p.sourceScope(), blocked)
 	}
 }
 
@@ -270,8 +272,8 @@ func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 	if !p.Until.After(s.view.now()) {
 		return nil, errors.New("the end is over: give a later time")
 	}
-	before := l.Name + ": " + s.describe(l)
-	if stored, found := raiseOf(s.source(t.resource), l.Name); found {
+	before := l.Name + ": " + s.describeLimit(l)
+	if stored, found := raiseOf(s.configOf(t.resource), l.Name); found {
 		before = fmt.Sprintf("%s: %s %s until %s", l.Name, notation.Number(stored.Capacity), per(l), stored.Until.In(zone).Format(shownTime))
 	} else if p.Amount <= l.Capacity {
 		return nil, fmt.Errorf("%s is %s already: give more", l.Name, notation.Number(l.Capacity))
@@ -281,10 +283,10 @@ func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 
 func makeRaise(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	raise := a.Limits.Raise
-	if _, seen := raiseOf(s.source(p.Resource), p.Limit); seen {
+	if _, seen := raiseOf(s.configOf(p.Resource), p.Limit); seen {
 		raise = a.Limits.ReplaceRaise // the visitor saw it in the diff
 	}
-	return p.Lines, "Raised.", raise(ctx, p.scope(), p.Limit, p.Amount, p.Until)
+	return p.Lines, "Raised.", raise(ctx, p.sourceScope(), p.Limit, p.Amount, p.Until)
 }
 
 func planGrant(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
@@ -313,7 +315,7 @@ func makeGrant(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]di
 // refillTargets are the buckets as a whole, and their limits.
 func refillTargets(s subject) (all []target) {
 	fits := func(l dynalimit.Limit) bool { return !l.IsConcurrent() }
-	limits := s.limits(fits)
+	limits := s.limitTargets(fits)
 	for i, t := range limits {
 		if i == 0 || limits[i-1].resource != t.resource {
 			whole := target{Value: t.resource + " ", Text: "all limits on " + t.resource, resource: t.resource}
@@ -359,7 +361,7 @@ func (s subject) showRefill(done *admin.BucketRefill, p proposal, text string) (
 	if done.Missing {
 		return nil, "The bucket is gone: the next call makes a full one, and nothing was changed.", nil
 	}
-	for _, t := range s.limits(func(l dynalimit.Limit) bool { return done.Before[l.Name] != done.After[l.Name] }) {
+	for _, t := range s.limitTargets(func(l dynalimit.Limit) bool { return done.Before[l.Name] != done.After[l.Name] }) {
 		if l := t.limit.Limit; t.resource == p.Resource {
 			lines = append(lines, s.leftLine("d", l, done.Before[l.Name]), s.leftLine("a", l, done.After[l.Name]))
 		}

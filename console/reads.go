@@ -175,8 +175,8 @@ func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (
 	return values, missing, old
 }
 
-// forget drops the kept values of an entity, after a change.
-func forget(r *reads, id string) {
+// forgetEntity drops the kept values of an entity, after a change.
+func forgetEntity(r *reads, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.kept, func(key string, _ kept) bool {

@@ -49,8 +49,8 @@ func (c rgb) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", int(math.Round(c[0])), int(math.Round(c[1])), int(math.Round(c[2])))
 }
 
-// luminance is the relative luminance of WCAG 2, 0 for black to 1 for white.
-func (c rgb) luminance() float64 {
+// relativeLuminance is the relative luminance of WCAG 2, 0 for black to 1 for white.
+func (c rgb) relativeLuminance() float64 {
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
 		part := c[i] / 255
@@ -66,7 +66,7 @@ func (c rgb) luminance() float64 {
 
 // contrastOf is the contrast of two colours, 1 to 21.
 func contrastOf(a, b rgb) float64 {
-	x, y := a.luminance(), b.luminance()
+	x, y := a.relativeLuminance(), b.relativeLuminance()
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 

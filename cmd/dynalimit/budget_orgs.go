@@ -167,8 +167,8 @@ func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[st
 	}
 }
 
-// orgToChange returns the stored organisation. If there is none, it returns a new one, which PutOrg refuses
-// if another caller creates it first.
+// orgToChange returns the stored organisation, or else a new one. PutOrg refuses the new one if another caller
+// creates it first.
 func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, error) {
 	org, err := k.Setup().GetOrg(ctx, id)
 	if errors.Is(err, budget.ErrNotFound) {
@@ -177,8 +177,8 @@ func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, 
 	return org, err
 }
 
-// appToChange returns the stored app. If there is none, it returns a new one, which PutApp refuses if another
-// caller creates it first. An app that has calls but no configuration counts as new.
+// appToChange returns the stored app, or else a new one. PutApp refuses the new one if another caller creates
+// it first. An app with calls but without a configuration counts as new.
 func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
 	app, err := k.Setup().GetApp(ctx, org, id)
 	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, without a PUT

@@ -77,7 +77,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 		served <- server.Serve(&boundedListener{Listener: listener, places: make(chan struct{}, mostConnections)})
 	}()
 	fmt.Fprintf(out, "%s %s\n", out.Bold("Console of the table"), out.Bold(term.Plain(g.Table)))
-	fmt.Fprintln(out, out.Dim("This machine only, "+c.permission(principal)+". Each address below is valid once, for two minutes. Ctrl-C stops it."))
+	fmt.Fprintln(out, out.Dim("This machine only, "+c.describeAccess(principal)+". Each address below is valid once, for two minutes. Ctrl-C stops it."))
 	door.Issue()
 	for {
 		select {
@@ -109,8 +109,8 @@ func newConsoleServer(handler http.Handler) *http.Server {
 	}
 }
 
-// permission describes for the terminal which changes sessions may make, and in which name.
-func (c consoleCmd) permission(principal string) string {
+// describeAccess describes the changes that sessions may make, and their author, for the terminal.
+func (c consoleCmd) describeAccess(principal string) string {
 	if !c.Changes {
 		return "read only"
 	}

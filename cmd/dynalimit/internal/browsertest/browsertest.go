@@ -89,7 +89,7 @@ type Tab struct {
 	trouble []string
 }
 
-// OpenTab opens an empty tab for pages whose addresses begin with own.
+// OpenTab opens an empty tab for pages below the address own.
 func OpenTab(t *testing.T, own string, on Screen) *Tab {
 	t.Helper()
 	startChrome(t)

@@ -99,7 +99,7 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 }
 
 // testPermission sends one probe that changes nothing. It records DynamoDB's answer: v.served, v.throttled,
-// or v.down if there is none.
+// or v.down without an answer.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.Unseen("%s", v.down)
