@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -111,8 +112,15 @@ func (s subject) describeLimit(l dynalimit.Limit) string {
 	return notation.Describe(l)
 }
 
-// parseAmount parses the typed amount of a limit: dollars for money, else a number, above 0.
+// groupedAmount matches an amount with commas between groups of thousands.
+var groupedAmount = regexp.MustCompile(`^\$?[0-9]{1,3}(,[0-9]{3})+([^0-9,][^,]*)?$`)
+
+// parseAmount parses the typed amount of a limit: dollars for money, else a number, above 0. It refuses decimal commas,
+// by which 2,50 would be 250.
 func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
+	if strings.Contains(text, ",") && !groupedAmount.MatchString(text) {
+		return 0, fmt.Errorf("%q has a comma that separates no thousands: write it like 1,000 or 2.50", text)
+	}
 	parse := notation.Count
 	if s.isMoney(l) {
 		parse = notation.Micros
