@@ -54,7 +54,11 @@ type series struct {
 	values []int64
 }
 
-const chartHeight, chartTop, chartBase = 180, 16, 160
+const (
+	chartHeight, chartTop, chartBase = 180, 16, 160
+	// leastMiddle is the least place, in percent, of a label that is centred below its column.
+	leastMiddle = 6
+)
 
 // newChart draws columns with labels. limit draws a line unless it is 0. The last column is lighter if open.
 func newChart(title, unit string, labels []string, all []series, money bool, limit int64, open bool) *chart {
@@ -125,8 +129,11 @@ func spacedLabels(texts []string, w float64) (labels []label) {
 			continue
 		}
 		l := label{X: formatPercent(w * (float64(i) + .5)), Text: text, Anchor: "middle"}
-		if i == n-1 {
+		switch {
+		case i == n-1:
 			l.X, l.Anchor = "100%", "end"
+		case w*(float64(i)+.5) < leastMiddle: // else a narrow page cuts its begin off
+			l.X, l.Anchor = formatPercent(w*float64(i)), "start"
 		}
 		if back/every%2 == 1 {
 			l.Few = "lo"

@@ -1,10 +1,13 @@
 package console
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 )
@@ -42,4 +45,18 @@ func TestChartStacksItsColumns(t *testing.T) {
 	assert.Equal(t, "limit $60", c.Limit.Text)
 	assert.True(t, c.Columns[1].Open)
 	assert.Nil(t, newChart("", "", nil, nil, false, 0, false))
+}
+
+// TestLabelsStayInTheChart: the first and the last one, also on a narrow page.
+func TestLabelsStayInTheChart(t *testing.T) {
+	for n := 1; n <= 90; n++ {
+		labels := spacedLabels(make([]string, n), 100/float64(n))
+		assert.Equal(t, "end", labels[len(labels)-1].Anchor)
+		for _, l := range labels {
+			at, err := strconv.ParseFloat(strings.TrimSuffix(l.X, "%"), 64)
+			require.NoError(t, err)
+			assert.True(t, at >= leastMiddle || l.Anchor == "start", "%d columns: %+v", n, l)
+		}
+	}
+	assert.Equal(t, label{"0.00%", "Nov 1", "start", ""}, spacedLabels(append([]string{"Nov 1"}, make([]string, 24)...), 4)[0])
 }
