@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -365,8 +366,9 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 }
 
 // patience is the longest time, in ms, before a decision at which the last try of an unanswered read may have
-// begun.
-const patience = 20_000
+// begun: it took up to 20 s, a quarter of the TTL passed until the next was due, and for a TTL more the first call
+// does not wait for that.
+const patience = 20_000 + int64(5*configTTL/4/time.Millisecond)
 
 // inForce records a violation if a granted take was decided under an outdated configuration,
 // unless newer ones could not be read.
