@@ -158,6 +158,18 @@ func TestDeadlineOfACallerDuringAnOutage(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.False(t, s.limiter.Health().Open)
 		assert.Zero(t, s.limiter.Health().SilentBuckets)
+
+		// The time before its bucket was asked is no silence of that: the configuration was read meanwhile.
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if r.Operation == "BatchGetItem" {
+				return ddbmem.Fault{Before: 170 * time.Millisecond}
+			}
+			return ddbmem.Fault{Before: 105 * time.Millisecond}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = s.limiter.Acquire(ctx, userOf(1), model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, context.DeadlineExceeded, "no policy admits")
 		s.recovers()
 	})
 }

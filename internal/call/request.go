@@ -162,7 +162,8 @@ func (r *Request) named(in []config.NamedBucket, unlimited bool) *config.Named {
 // patience is the time that a call waits for the store. It begins with the first request.
 type patience struct {
 	// most is a call's whole time for the store, Options.Timeout.
-	most  time.Duration
+	most time.Duration
+	// began is the instant since which the silence of a bucket counts.
 	began time.Time
 	// until is the end of the call's time for the store. reserve is earlier than the caller's own
 	// deadline, so that the policy can still decide. Either may be zero.
