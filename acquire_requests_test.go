@@ -258,6 +258,48 @@ func TestSlotRequests(t *testing.T) {
 	}
 }
 
+// The whole requests of a group's bucket that counts money by model.
+func TestMoneyRequests(t *testing.T) {
+	usd := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "")
+	take := func(s *scene) *dynalimit.Lease { return s.acquire("user-1", dynalimit.Amounts{"usd": 1000, "tpm": 500}) }
+	for name, do := range map[string]func(s *scene){
+		"money_cold": func(s *scene) { take(s) },
+		"money_take": func(s *scene) {
+			take(s)
+			s.wire.Take()
+			take(s)
+		},
+		"money_settle": func(s *scene) {
+			lease := take(s)
+			s.wire.Take()
+			require.NoError(s.t, lease.Settle(s.t.Context(), dynalimit.Amounts{"usd": 400, "tpm": 700}))
+		},
+		"money_give_back": func(s *scene) {
+			lease := take(s)
+			s.wire.Take()
+			require.NoError(s.t, lease.Rollback(s.t.Context()))
+		},
+		"money_window": func(s *scene) { // a claim opens a window: the models of the last one go
+			take(s)
+			s.ofGroup(otherModel)
+			s.clock.advance(24 * time.Hour)
+			s.wire.Take()
+			_, err := s.limiter.Acquire(s.t.Context(), "user-1", otherModel, dynalimit.Amounts{"usd": 1})
+			require.NoError(s.t, err)
+			s.wire.KeepLast()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, nil)
+			s.ofGroup(model)
+			s.limits(admin.Scope{Everyone: true, Resource: group}, usd, tpm)
+			s.wire.Take()
+			do(s)
+			assertGolden(t, name, s.wire.Take())
+		})
+	}
+}
+
 // adjusting adjusts a lease of 1 request and 500 tokens.
 func adjusting(a dynalimit.Amounts) func(s *scene) {
 	return func(s *scene) {
