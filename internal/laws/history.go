@@ -256,6 +256,7 @@ func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
 	rules.horizon = h.horizon.Milliseconds()
 	rules.lateDecision = 20 * h.mode.latency
+	rules.unread = 20_000 + 5*configTTL.Milliseconds()/4
 	if h.mode.faults {
 		rules.lateDecision = 60_000
 	}

@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
@@ -30,6 +29,10 @@ type bounds struct {
 	horizon int64
 	// configWithin is the greatest age of a configuration in force, in ms; 0 for any.
 	configWithin int64
+	// unread is the longest time, in ms, before a decision at which the last try of an unanswered read may have begun: it
+	// took up to 20 s, a quarter of the TTL passed until the next was due, and for a TTL more the first call does not
+	// wait for that.
+	unread int64
 }
 
 // judge replays the committed writes of a history.
@@ -365,18 +368,13 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	delete(j.buckets, bucketIn(w.New))
 }
 
-// patience is the longest time, in ms, before a decision at which the last try of an unanswered read may have
-// begun: it took up to 20 s, a quarter of the TTL passed until the next was due, and for a TTL more the first call
-// does not wait for that.
-const patience = 20_000 + int64(5*configTTL/4/time.Millisecond)
-
 // inForce records a violation if a granted take was decided under an outdated configuration,
 // unless newer ones could not be read.
 func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
 		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) &&
-		!j.oracle.unreadBetween(sent.decided-patience, at) {
+		!j.oracle.unreadBetween(sent.decided-j.rules.unread, at) {
 		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %x", entity, after.Fingerprint, j.oracle.configs[entity])
 	}
 }
