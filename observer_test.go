@@ -179,7 +179,7 @@ func TestObserverHearsOfFaults(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, "table open: true", ears.take()[0])
 		s.recovers()
-		assert.Equal(t, "table open: false", ears.take()[0])
+		assert.Contains(t, ears.take(), "table open: false") // the write of the call may end only now
 	})
 }
 
