@@ -261,7 +261,9 @@ func TestSlotRequests(t *testing.T) {
 // The whole requests of a group's bucket that counts money by model.
 func TestMoneyRequests(t *testing.T) {
 	usd := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "")
-	take := func(s *scene) *dynalimit.Lease { return s.acquire("user-1", dynalimit.Amounts{"usd": 1000, "tpm": 500}) }
+	take := func(s *scene) *dynalimit.Lease {
+		return s.acquire("user-1", dynalimit.Amounts{"usd": 1000, "tpm": 500})
+	}
 	for name, do := range map[string]func(s *scene){
 		"money_cold": func(s *scene) { take(s) },
 		"money_take": func(s *scene) {
