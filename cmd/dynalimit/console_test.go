@@ -127,7 +127,7 @@ func TestConsoleCutsOffSlowClients(t *testing.T) {
 			"idle":    {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", false, true, consoleIdleTime},
 			"reader":  {"GET / HTTP/1.1\r\nHost: x\r\n\r\n", true, false, consoleWriteTime},
 		} {
-			conn, began, ended := connect(), time.Now(), make(chan struct{}, 2)
+			conn, began, ended, over := connect(), time.Now(), make(chan struct{}, 2), make(chan struct{})
 			_, err := conn.Write([]byte(c.text))
 			require.NoError(t, err, name)
 			if c.reads {
@@ -138,15 +138,21 @@ func TestConsoleCutsOffSlowClients(t *testing.T) {
 			}
 			if c.writes {
 				go func() {
-					for err == nil {
-						time.Sleep(time.Second) //nolint:forbidigo // a slow client, in virtual time
-						_, err = conn.Write([]byte("x"))
+					for open := true; open; {
+						select {
+						case <-time.After(time.Second):
+							_, err := conn.Write([]byte("x"))
+							open = err == nil
+						case <-over:
+							return
+						}
 					}
 					ended <- struct{}{}
 				}()
 			}
 			<-ended
 			assert.InDelta(t, c.after, time.Since(began), float64(time.Second), name)
+			close(over)
 			conn.Close()
 		}
 		var open []net.Conn
