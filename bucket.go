@@ -47,7 +47,7 @@ func (s *LimitStatus) setBalance(b *call.Balance) {
 		if l.Rate.Period == 0 && s.Limit.Hold != 0 {
 			s.Limit.Hold, s.Limit.Longest = time.Duration(l.Rate.Hold())*time.Millisecond, time.Duration(l.Longest)*time.Millisecond
 		}
-		s.Limit.MaxDebt = l.MaxDebt / milli
+		s.Limit.MaxDebt, s.Limit.Reserve = l.MaxDebt/milli, l.Reserve/milli
 		if s.Limit.Shadow = b.Config.Shadow>>i&1 == 1; s.Limit.Shadow {
 			s.Unlimited = b.Config.From().Counted>>i&1 == 1
 		}

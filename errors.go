@@ -413,7 +413,7 @@ func memoryDenial(d *call.Denial) *LimitExceededError {
 		status := e.addStatus()
 		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
 		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
-		status.Limit.MaxDebt = l.MaxDebt / milli
+		status.Limit.MaxDebt, status.Limit.Reserve = l.MaxDebt/milli, l.Reserve/milli
 		status.setOutlook(d.Needs[i], d.Outlooks[i])
 	}
 	if worst := e.worst(); worst != nil {

@@ -54,12 +54,15 @@ type Limit struct {
 	// and on a model without a group: $50 a day on each of six models would be $300. Set money on a
 	// group of models instead (admin.LimitConfig.Groups).
 	PerModel bool
-	// MaxDebt is the deepest debt, in whole tokens, into which Adjust and Settle may take the limit; 0
-	// for any debt. Charges beyond it are counted only (LimitStatus.Uncharged).
-	MaxDebt int64
 	// Shadow means that the limit counts and denies nothing, to see its effect before it is enforced.
 	// The part of an amount that fits is charged, the rest is only counted (LimitStatus.WouldDeny).
 	Shadow bool
+	// MaxDebt is the deepest debt, in whole tokens, into which Adjust and Settle may take the limit; 0
+	// for any debt. Charges beyond it are counted only (LimitStatus.Uncharged).
+	MaxDebt int64
+	// Reserve is the number of tokens that batch calls leave to interactive calls: at most half of
+	// Burst. 0 means a fifth of Burst, rounded down, and -1 no reserve.
+	Reserve int64
 	// Hold makes the limit one of calls in flight, from 30 s to a day in whole seconds: at most Capacity
 	// leases at once. The slots of a process that died are free after at most Hold + Hold/4.
 	Hold time.Duration
@@ -165,6 +168,13 @@ func (l Limit) WithBurst(n int64) Limit {
 // WithMaxDebt returns the limit with a debt of at most n tokens; n is at least 1.
 func (l Limit) WithMaxDebt(n int64) Limit {
 	l.MaxDebt = n
+	return l
+}
+
+// WithReserve returns the limit with n tokens kept from batch calls, at most half of the burst, of a
+// quota's amount or of the slots. 0 means a fifth, rounded down; -1 none.
+func (l Limit) WithReserve(n int64) Limit {
+	l.Reserve = n
 	return l
 }
 
@@ -283,6 +293,7 @@ type limitText struct {
 	Unit         string `json:"unit,omitempty"`
 	PerModel     bool   `json:"per_model,omitempty"`
 	MaxDebt      int64  `json:"max_debt,omitempty"`
+	Reserve      int64  `json:"reserve,omitempty"`
 	Shadow       bool   `json:"shadow,omitempty"`
 	Hold         string `json:"hold,omitempty"`
 	Longest      string `json:"longest,omitempty"`
@@ -297,7 +308,7 @@ type limitText struct {
 // It leaves out Burst and RefillAmount if they equal the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow}
 	switch {
 	case l.IsConcurrent():
 		t.Hold, t.Longest = periodText(l.Hold), periodText(l.Longest)
@@ -338,7 +349,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 			return invalid(one.field, "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", one.text, t.Name)
 		}
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Shadow: t.Shadow, Hold: hold, Longest: longest}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Reserve: t.Reserve, Shadow: t.Shadow, Hold: hold, Longest: longest}.withDefaults()
 	return nil
 }
 

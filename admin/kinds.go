@@ -65,7 +65,7 @@ func (d *desk) versionRecord(ctx context.Context) (schema.VersionRecord, error) 
 // It is 0 if all clients do.
 func (c LimitConfig) neededKinds() int64 {
 	switch {
-	case slices.ContainsFunc(c.Limits, dynalimit.Limit.IsConcurrent):
+	case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.IsConcurrent() || l.Reserve != 0 }):
 		return schema.SlotsKinds
 	case c.Extends || c.BlockedExcept || c.Admit || c.Counted || len(c.Raises) > 0:
 		return schema.SourceKinds

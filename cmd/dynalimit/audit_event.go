@@ -166,7 +166,7 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 		for _, l := range limits {
 			facts[l.Name] = notation.Describe(dynalimit.Limit{
 				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Period) * time.Second,
-				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Shadow: l.Shadow,
+				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow,
 				Hold: time.Duration(l.Hold) * time.Second, Longest: time.Duration(l.Longest) * time.Second,
 			})
 		}

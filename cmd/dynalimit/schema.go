@@ -87,6 +87,7 @@ var selfWritten = map[reflect.Type]any{
 		Unit         string `json:"unit,omitempty"`
 		PerModel     bool   `json:"per_model,omitempty"`
 		MaxDebt      int64  `json:"max_debt,omitempty"`
+		Reserve      int64  `json:"reserve,omitempty"`
 		Shadow       bool   `json:"shadow,omitempty"`
 		Hold         string `json:"hold,omitempty"`
 		Longest      string `json:"longest,omitempty"`

@@ -63,7 +63,7 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	if l.IsSlots() {
 		rate = bucket.Slots(l.Capacity*milli, l.Hold.Milliseconds())
 	}
-	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Longest: l.Longest.Milliseconds()}
+	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Reserve: l.Reserve * milli, Longest: l.Longest.Milliseconds()}
 }
 
 // Override returns a configuration with the limits of a call. These are added, or replace limits of the same

@@ -9,11 +9,21 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Changed parses a limit as Limit does. Parts that the text omits come from the limit in force:
-// its period or window with the zone, burst and refill, unit, deepest debt and shadow. The zero
+// Changed parses a limit as Limit does. Parts that the text omits come from the limit in force: its
+// period or window with the zone, burst, refill, unit, debt, reserve and shadow. The zero
 // limit means that none is in force. A text with a period or a window defines a limit of its
 // own.
 func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
+	text, reserve := cutReserve(text)
+	l, err := changedWithoutReserve(text, inForce)
+	if err != nil {
+		return l, err
+	}
+	return withReserve(l, reserve)
+}
+
+// changedWithoutReserve is Changed for a text without a reserve.
+func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	name, rest, _ := strings.Cut(text, "=")
 	capacity, more, _ := strings.Cut(rest, ",")
 	if inForce.Name == "" || strings.Contains(capacity, "/") {
@@ -36,7 +46,7 @@ func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	if err != nil {
 		return l, err
 	}
-	l.Shadow, l.PerModel, l.MaxDebt = l.Shadow || inForce.Shadow, l.PerModel || inForce.PerModel, cmp.Or(l.MaxDebt, inForce.MaxDebt)
+	l.Shadow, l.PerModel, l.MaxDebt, l.Reserve = l.Shadow || inForce.Shadow, l.PerModel || inForce.PerModel, cmp.Or(l.MaxDebt, inForce.MaxDebt), inForce.Reserve
 	if l.IsQuota() {
 		if !slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, "zone=") }) {
 			l.Zone = inForce.Zone
@@ -62,6 +72,7 @@ func changedConcurrent(text, more string, inForce dynalimit.Limit) (dynalimit.Li
 	if err != nil {
 		return l, err
 	}
+	l.Reserve = inForce.Reserve
 	if l.Shadow = l.Shadow || inForce.Shadow; !given("hold") {
 		l.Hold = inForce.Hold
 	}

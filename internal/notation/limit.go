@@ -29,12 +29,23 @@ var periods = []struct {
 // windows are the words for the windows of quotas.
 var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
-// Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,shadow]. PERIOD is a
+// Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow]. PERIOD is a
 // duration such as 30s, 1m, 2h or 1d, and defaults to 1m. A quota is
 // NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly or monthly. A quota of money is
 // NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. A limit of calls in flight is
-// NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. The library validates the values.
+// NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. ReserveOf describes a reserve. The library validates the
+// values.
 func Limit(text string) (dynalimit.Limit, error) {
+	text, reserve := cutReserve(text)
+	l, err := limitWithoutReserve(text)
+	if err != nil {
+		return l, err
+	}
+	return withReserve(l, reserve)
+}
+
+// limitWithoutReserve is Limit for a text without a reserve.
+func limitWithoutReserve(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
 		return dynalimit.Limit{}, fmt.Errorf("%q is not a limit: write it like %s", text, Example)
@@ -125,7 +136,7 @@ func parsePart(l *dynalimit.Limit, part string) error {
 	}
 	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount, "max-debt": &l.MaxDebt}[key]
 	if field == nil {
-		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, zone=ZONE, per-model and shadow: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, reserve=N, zone=ZONE, per-model and shadow: write it like %s", part, Example)
 	}
 	if l.IsQuota() && key != "max-debt" {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
@@ -200,11 +211,12 @@ func Describe(l dynalimit.Limit) string {
 	return text + moreText(l)
 }
 
-// moreText describes the parts that a limit of any kind may have: its maximal debt, and shadow.
+// moreText describes the parts that a limit of any kind may have: its maximal debt, its reserve, and shadow.
 func moreText(l dynalimit.Limit) (text string) {
 	if l.MaxDebt != 0 {
 		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 	}
+	text += describeReserve(l)
 	if l.Shadow {
 		text += ", in shadow"
 	}

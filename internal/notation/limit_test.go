@@ -32,13 +32,18 @@ func TestLimit(t *testing.T) {
 		"inflight=5/concurrent,longest=10m,hold=2m,shadow": {
 			dynalimit.Concurrent("inflight", 5, 2*time.Minute).WithLongest(10 * time.Minute).AsShadow(), "5 at once, hold 2m, longest 10m, in shadow",
 		},
-		"usd=$50/daily":                   {dynalimit.DailyMoneyQuota("usd", 50_000_000, ""), "$50 each day in UTC"},
-		"usd=$0.50/daily,per-model":       {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
-		"usd=$1234.000001/daily":          {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
-		"usd=$50/daily,max-debt=$5.50":    {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
-		"tpm=40k,shadow,burst=80k":        {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).AsShadow(), "40,000 a minute, burst 80,000, in shadow"},
-		"tpm=40k,max-debt=10k":            {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
-		"not checked here: the library's": {},
+		"usd=$50/daily":                    {dynalimit.DailyMoneyQuota("usd", 50_000_000, ""), "$50 each day in UTC"},
+		"usd=$0.50/daily,per-model":        {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
+		"usd=$1234.000001/daily":           {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
+		"usd=$50/daily,max-debt=$5.50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
+		"tpm=40k,shadow,burst=80k":         {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).AsShadow(), "40,000 a minute, burst 80,000, in shadow"},
+		"tpm=40k,max-debt=10k":             {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
+		"tpm=40k,reserve=20%,burst=80k":    {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).WithReserve(16_000), "40,000 a minute, burst 80,000, reserve 16,000"},
+		"tpm=40k,reserve=none":             {dynalimit.PerMinute("tpm", 40_000).WithReserve(-1), "40,000 a minute, no reserve"},
+		"tpm=4,reserve=20%":                {dynalimit.PerMinute("tpm", 4).WithReserve(-1), "4 a minute, no reserve"},
+		"usd=$50/daily,reserve=$5":         {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithReserve(5_000_000), "$50 each day in UTC, reserve $5"},
+		"inflight=20/concurrent,reserve=4": {dynalimit.Concurrent("inflight", 20, 0).WithReserve(4), "20 at once, hold 1m, longest 1h, reserve 4"},
+		"not checked here: the library's":  {},
 	} {
 		l, err := Limit(text)
 		if want.words == "" {
@@ -59,7 +64,7 @@ func perModel(l dynalimit.Limit) dynalimit.Limit {
 func TestLimitRefuses(t *testing.T) {
 	for _, text := range []string{
 		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
-		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,max-debt=0", "rpm=1,max-debt=$1", "rpm=1,burst=$1", "rpm=1,bust=2", "rpm=1,",
+		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,max-debt=0", "rpm=1,max-debt=$1", "rpm=1,reserve", "rpm=1,reserve=", "rpm=1,reserve=x", "rpm=1,reserve=-1", "rpm=1,reserve=51%", "rpm=1,reserve=07%", "rpm=1,reserve=$1", "rpm=1,burst=$1", "rpm=1,bust=2", "rpm=1,",
 		"x=1/concurrent,burst=1", "x=1/concurrent,hold=1", "x=1,hold=1m", "x=1/daily,longest=1h", "x=1/concurrent,zone=UTC", "rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
 		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "usd=$5/daily,per-model=1",
 	} {

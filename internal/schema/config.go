@@ -129,6 +129,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		if l.MaxDebt > 0 {
 			item[kindPrefix+l.Name+"_"+fieldMaxDebt] = Number(l.MaxDebt)
 		}
+		if l.Reserve != 0 {
+			item[kindPrefix+l.Name+"_"+fieldReserve] = Number(l.Reserve)
+		}
 		if l.Shadow {
 			item[kindPrefix+l.Name+"_"+fieldShadow] = &types.AttributeValueMemberBOOL{Value: true}
 		}
@@ -255,13 +258,14 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads the debts and shadows of c's limits, the lifted limits and the raises into c. It fails for a
+// readMore reads the debts, reserves and shadows of c's limits, the lifted limits and the raises into c. It fails for a
 // malformed one.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		l.MaxDebt, _ = d.number(kindPrefix + l.Name + "_" + fieldMaxDebt)
+		l.Reserve, _ = d.number(kindPrefix + l.Name + "_" + fieldReserve)
 		if l.Shadow, err = readMark(item, kindPrefix+l.Name+"_"+fieldShadow); err != nil {
 			return err
 		}

@@ -19,11 +19,16 @@ type ConfigLimit struct {
 	Capacity, Burst, RefillAmount int64
 	RefillPeriod                  time.Duration
 	Window, Zone, Unit            string
-	PerModel                      bool
-	MaxDebt                       int64
-	Shadow                        bool
+	PerModel, Shadow              bool
+	MaxDebt, Reserve              int64
 	Hold, Longest                 time.Duration
 }
+
+// A limit with the Reserve noReserve keeps nothing from batch calls. The largest reserve is 1/mostReserve of the burst.
+const (
+	noReserve   = -1
+	mostReserve = 2
+)
 
 // LongestPeriod bounds a refill period: longer than any billing cycle.
 const LongestPeriod = 366 * 24 * time.Hour
@@ -94,6 +99,8 @@ func (l ConfigLimit) check() (field, reason string) {
 		}
 	}
 	switch {
+	case l.Reserve < noReserve || l.Reserve > l.Burst/mostReserve:
+		return "Reserve", fmt.Sprintf("is %d for %q; give 1 to %d tokens, half of what it holds, 0 for a fifth, or -1 for none", l.Reserve, l.Name, l.Burst/mostReserve)
 	case l.IsSlots():
 		return l.checkSlots()
 	case l.Longest != 0:

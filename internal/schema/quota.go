@@ -33,6 +33,8 @@ const (
 	fieldMoney   = "u"
 	// Of any limit k_{name}_d is the deepest debt from corrections, in whole tokens.
 	fieldMaxDebt = "d"
+	// Of any limit k_{name}_r is the number of tokens kept from batch calls, -1 for none.
+	fieldReserve = "r"
 	// Of any limit k_{name}_s is true if it is in shadow.
 	fieldShadow = "s"
 	// k_{name}_off is true for a limit of less specific sources that a source takes away.
@@ -54,7 +56,7 @@ func splitQuota(attr string) (name, field string, ok bool) {
 		return "", "", false
 	}
 	switch field = rest[i+1:]; field {
-	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldShadow, fieldLifted, fieldHold, fieldLongest:
+	case fieldAllowed, fieldUnit, fieldZone, fieldMoney, fieldMaxDebt, fieldReserve, fieldShadow, fieldLifted, fieldHold, fieldLongest:
 		return rest[:i], field, true
 	}
 	return "", "", false

@@ -29,7 +29,7 @@ const (
 	// SourceKinds is the generation that knows the marks of sources (those that extend, blocks with exceptions,
 	// unlimited ones that are counted), and parents that count by their own sources.
 	SourceKinds = 3
-	// SlotsKinds is the generation that knows limits of calls in flight.
+	// SlotsKinds is the generation that knows limits of calls in flight, and reserves.
 	SlotsKinds = 4
 	// KnownKinds is the generation that this version knows.
 	KnownKinds = SlotsKinds

@@ -12,6 +12,7 @@ type Limit struct {
 	Unit     string `json:"unit,omitempty"`
 	PerModel bool   `json:"per_model,omitempty"`
 	MaxDebt  int64  `json:"max_debt,omitempty"`
+	Reserve  int64  `json:"reserve,omitempty"`
 	Shadow   bool   `json:"shadow,omitempty"`
 	Hold     int64  `json:"hold_seconds,omitempty"`
 	Longest  int64  `json:"longest_seconds,omitempty"`

@@ -248,6 +248,15 @@ func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 // decodeLimit returns a limit of the source at with its defaults, and reports faults under path. It
 // returns a quota if a window or zone is set.
 func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
+	of, err := l.Reserve.withReserve(d.decodeUnreserved(at, name, l, path))
+	if err != nil && of.Capacity > 0 {
+		d.refuseValue(below(path, "reserve"), err.Error())
+	}
+	return of
+}
+
+// decodeUnreserved is decodeLimit without the reserve.
+func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	d.checkName(path, schema.CheckLimitName(name))
 	if l.Concurrent > 0 || l.Hold > 0 || l.Longest > 0 {
 		return d.decodeConcurrent(name, l, path)
@@ -283,7 +292,7 @@ func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.
 		"refill_period": l.RefillPeriod > 0, "window": l.Window != "", "zone": l.Zone != "", "per_model": l.PerModel, "max_debt": l.MaxDebt > 0,
 	} {
 		if said {
-			d.refuseValue(below(path, key), "is of other limits: leave it out, for calls in flight have concurrent, hold, longest and shadow, such as {concurrent: 20, hold: 1m, longest: 10m}")
+			d.refuseValue(below(path, key), "is of other limits: leave it out, for calls in flight have concurrent, hold, longest, reserve and shadow, such as {concurrent: 20, hold: 1m, longest: 10m}")
 		}
 	}
 	if l.Concurrent == 0 && !d.IsWrong(below(path, "concurrent")) {

@@ -87,6 +87,7 @@ func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("unit", a.Unit, b.Unit)
 	add("per_model", boolText(a.PerModel), boolText(b.PerModel))
 	add("max_debt", count(a.MaxDebt), count(b.MaxDebt))
+	add("reserve", notation.ReserveText(a), notation.ReserveText(b))
 	add("hold", heldText(a.Hold), heldText(b.Hold))
 	add("longest", heldText(a.Longest), heldText(b.Longest))
 	add("shadow", boolText(a.Shadow), boolText(b.Shadow))

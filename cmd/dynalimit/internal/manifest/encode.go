@@ -123,7 +123,7 @@ func sourceOf(c admin.LimitConfig) *source {
 		OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{},
 	}
 	for _, l := range c.Limits {
-		one := &limit{Capacity: capacityOf(l), Unit: unit(l.Unit), PerModel: l.PerModel, MaxDebt: amount(l.MaxDebt), Shadow: l.Shadow}
+		one := &limit{Capacity: capacityOf(l), Unit: unit(l.Unit), PerModel: l.PerModel, MaxDebt: amount(l.MaxDebt), Reserve: reserveOf(l), Shadow: l.Shadow}
 		if l.Burst != l.Capacity {
 			one.Burst = amount(l.Burst)
 		}
@@ -138,7 +138,7 @@ func sourceOf(c admin.LimitConfig) *source {
 			one.Zone = zone(l.Zone)
 		}
 		if l.IsConcurrent() {
-			one = &limit{Concurrent: amount(l.Capacity), Shadow: l.Shadow}
+			one = &limit{Concurrent: amount(l.Capacity), Reserve: reserveOf(l), Shadow: l.Shadow}
 			if l.Hold != time.Minute {
 				one.Hold = period(l.Hold)
 			}

@@ -82,7 +82,9 @@ type limit struct {
 	Zone     zone     `yaml:"zone,omitempty" json:"zone,omitempty"`
 	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	MaxDebt  amount   `yaml:"max_debt,omitempty" json:"max_debt,omitempty"`
-	Shadow   bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
+	// Reserve is the part kept from batch calls.
+	Reserve reserve `yaml:"reserve,omitempty" json:"reserve,omitempty"`
+	Shadow  bool    `yaml:"shadow,omitempty" json:"shadow,omitempty"`
 	// Concurrent is the number of calls in flight. Such a limit has Hold and Longest in place of the rest.
 	Concurrent amount `yaml:"concurrent,omitempty" json:"concurrent,omitempty"`
 	Hold       period `yaml:"hold,omitempty" json:"hold,omitempty"`

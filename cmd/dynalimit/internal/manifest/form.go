@@ -23,6 +23,8 @@ func setScalar(to any, text string) (reason string) {
 		*to, reason = parseCapacity(text)
 	case *unit:
 		*to, reason = parseUnit(text)
+	case *reserve:
+		*to, reason = parseReserve(text)
 	case *period:
 		*to, reason = parsePeriod(text)
 	case *window:

@@ -1,0 +1,66 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/internal/notation"
+)
+
+// reserve is the part of a limit that is kept from batch calls, as the file has it: a number, a part of the burst such
+// as 20%, none, or "" for the default.
+type reserve string
+
+// reserveOf returns the reserve of a limit for a file.
+func reserveOf(l dynalimit.Limit) reserve {
+	if l.Reserve > 0 && l.Unit == "" {
+		return reserve(amountOf(l.Reserve))
+	}
+	return reserve(notation.ReserveText(l))
+}
+
+// parseReserve parses a reserve. Its second result is the fault of the text, or "".
+func parseReserve(text string) (reserve, string) {
+	if _, err := notation.ReserveOf(dynalimit.Limit{Capacity: 1, Unit: dynalimit.USD}, text); err != nil {
+		return "", "is no reserve: write a number, a part of the burst up to 50%, or none"
+	}
+	return reserve(text), ""
+}
+
+// isNumber reports whether the reserve is a number without a unit.
+func (r reserve) isNumber() bool {
+	_, err := notation.Count(string(r))
+	return err == nil
+}
+
+// MarshalYAML writes a number or a text.
+func (r reserve) MarshalYAML() (any, error) {
+	node := &yaml.Node{Kind: yaml.ScalarNode, Value: string(r)}
+	if !r.isNumber() {
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	return node, nil
+}
+
+// MarshalJSON writes a number or a text.
+func (r reserve) MarshalJSON() ([]byte, error) {
+	if n, err := notation.Count(string(r)); err == nil {
+		return json.Marshal(n)
+	}
+	return json.Marshal(string(r))
+}
+
+// withReserve returns a limit with the reserve of the file, or an error if it has too much.
+func (r reserve) withReserve(l dynalimit.Limit) (dynalimit.Limit, error) {
+	if r == "" {
+		return l, nil
+	}
+	n, err := notation.ReserveOf(l, string(r))
+	if err == nil && n > l.Burst/2 {
+		err = errors.New("is more than half of the burst: write at most 50%")
+	}
+	return l.WithReserve(n), err
+}

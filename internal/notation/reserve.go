@@ -1,0 +1,89 @@
+package notation
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// none is the word for no reserve.
+const none = "none"
+
+// mostPercent is the largest reserve in percent of the burst.
+const mostPercent = 50
+
+// ReserveOf parses the reserve of a limit for its field Reserve: a number, dollars of money, a part of the burst such as
+// 20%, or none. A part of the burst is rounded down to whole tokens.
+func ReserveOf(l dynalimit.Limit, text string) (int64, error) {
+	n, unit, err := parseCounted(text)
+	if percent, ok := strings.CutSuffix(text, "%"); ok {
+		part, wrong := strconv.ParseUint(percent, 10, 7)
+		if wrong != nil || part > mostPercent || len(percent) > 1 && percent[0] == '0' {
+			return 0, fmt.Errorf("the reserve %q is no part of the burst: write 0%% to %d%%", text, mostPercent)
+		}
+		of := cmp.Or(l.Burst, l.Capacity)
+		n, unit, err = of/100*int64(part)+of%100*int64(part)/100, l.Unit, nil
+	}
+	switch {
+	case text == none || err == nil && n == 0:
+		return -1, nil
+	case err != nil || n < 0:
+		return 0, fmt.Errorf("the reserve %q is no number: write it like 2000, 20%% of the burst, or %s", text, none)
+	case unit != "" && l.Unit == "":
+		return 0, fmt.Errorf("%q is money, and %s is not: write a number, or a part such as 20%%", text, l.Name)
+	}
+	return n, nil
+}
+
+// ReserveText formats the reserve of a limit for ReserveOf; "" for the default of a fifth.
+func ReserveText(l dynalimit.Limit) string {
+	switch {
+	case l.Reserve < 0:
+		return none
+	case l.Reserve == 0:
+		return ""
+	case l.Unit == dynalimit.USD:
+		return RoundDollars(l.Reserve)
+	}
+	return strconv.FormatInt(l.Reserve, 10)
+}
+
+// describeReserve describes a reserve that is not the default.
+func describeReserve(l dynalimit.Limit) string {
+	switch {
+	case l.Reserve < 0:
+		return ", no reserve"
+	case l.Reserve > 0:
+		return ", reserve " + roundInUnit(l.Unit, l.Reserve)
+	}
+	return ""
+}
+
+// cutReserve separates the reserve from the other parts of a limit's text. It is empty without one.
+func cutReserve(text string) (others, reserve string) {
+	parts := strings.Split(text, ",")
+	kept := parts[:1]
+	for _, part := range parts[1:] {
+		if value, ok := strings.CutPrefix(part, "reserve="); ok {
+			reserve = cmp.Or(value, "nothing") // which is no reserve
+			continue
+		}
+		kept = append(kept, part)
+	}
+	return strings.Join(kept, ","), reserve
+}
+
+// withReserve sets the reserve of a limit to the one in reserve, unless that is empty.
+func withReserve(l dynalimit.Limit, reserve string) (dynalimit.Limit, error) {
+	if reserve == "" {
+		return l, nil
+	}
+	n, err := ReserveOf(l, reserve)
+	if err != nil {
+		return dynalimit.Limit{}, fmt.Errorf("%s: %w", l.Name, err)
+	}
+	return l.WithReserve(n), nil
+}
