@@ -42,6 +42,10 @@ clients: ## Call llmhttp by the SDKs for Python and Node; installs them once, wi
 test-engine: ## Test against a third-party DynamoDB engine too; installs it once, with cargo
 	@scripts/test-engine.sh $(ARGS)
 
+.PHONY: test-lean
+test-lean: ## Test the limiter and its laws over package leanddb
+	@DYNALIMIT_TEST_LEAN=1 go test -timeout=20m -vet=off $(ARGS) .
+
 .PHONY: ci
 ci: ## Run all of CI on this machine, or the steps named by STEPS (test lint …)
 	@scripts/ci.sh $(STEPS)

@@ -58,6 +58,14 @@ var importTable = []importRow{
 		reason: "it loads the SDK's configuration, which nobody carries who makes his client himself",
 	},
 	{
+		folder: "leanddb",
+		std: []string{
+			"bytes", "cmp", "context", "crypto/rand", "crypto/sha256", "encoding/base64", "encoding/hex", "hash/crc32", "io", "maps", "net/http", "net/url", "os", "reflect", "slices", "strconv", "strings", "sync", "sync/atomic", "time", "unicode/utf8",
+		},
+		others: []string{sdk, "github.com/aws/smithy-go"},
+		reason: "a client of DynamoDB for whoever has the SDK's: it knows no limiter, and no limiter knows it",
+	},
+	{
 		folder:  "internal/bucket",
 		std:     []string{"cmp", "errors", "math", "math/bits", "slices"},
 		project: []string{"internal/calendar"},
@@ -303,7 +311,7 @@ var importTable = []importRow{
 			"bytes", "context", "encoding/binary", "encoding/json", "math/rand/v2", "net/http", "os", "reflect", "regexp", "runtime", "sync/atomic", "syscall", "testing", "testing/synctest",
 		}, pureStd...),
 		project: []string{
-			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/plan", "internal/schema", "internal/store",
+			".", "admin", "ddbmem", "internal/backlog", "internal/bucket", "internal/call", "internal/config", "internal/ddb", "internal/guard", "internal/lane", "internal/plan", "internal/schema", "internal/store", "internal/testworld",
 		},
 		others: []string{sdk, testify},
 		reason: "the harness of TestLaws, which plays limiters from outside and judges them from within: for tests, so that nothing that ships may import it",
@@ -314,7 +322,7 @@ var importTable = []importRow{
 		std: append([]string{
 			"bytes", "context", "encoding/json", "flag", "io", "math/rand/v2", "net", "net/http", "net/http/httptrace", "os", "path/filepath", "regexp", "sync/atomic", "testing",
 		}, pureStd...),
-		project: []string{"ddbmem", ".", "admin", "aggregator"},
+		project: []string{"ddbmem", ".", "admin", "aggregator", "leanddb"},
 		others:  []string{sdk, testify},
 		reason:  "what tests of several packages have in common; nothing that ships imports it",
 		tests:   true,

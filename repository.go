@@ -318,7 +318,7 @@ const fewConnections = 10
 // warnOfFewConnections logs a warning for a client with so few idle connections that a busy process
 // opens new ones all the time, with a handshake each.
 func warnOfFewConnections(client DynamoDB, log *slog.Logger) {
-	c, ok := client.(*dynamodb.Client)
+	c, ok := client.(interface{ Options() dynamodb.Options })
 	if !ok {
 		return
 	}

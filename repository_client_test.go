@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/awsclient"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/leanddb"
 )
 
 // The SDK's own client keeps 10 idle connections, a plain transport 2: an operator hears of it.
@@ -34,6 +35,7 @@ func TestClientsWithFewConnectionsAreTold(t *testing.T) {
 		"a large pool":    {over(&http.Transport{MaxIdleConnsPerHost: 64}), 0},
 		"of awsclient":    {awsclient.FromConfig(cfg), 0},
 		"of ddbmem":       {ddbmem.New().Client(), 0},
+		"of leanddb":      {leanddb.New(dynamodb.NewFromConfig(cfg)), 1},
 		"no SDK's client": {struct{ dynalimit.DynamoDB }{ddbmem.New().Client()}, 0},
 	} {
 		var logged bytes.Buffer

@@ -17,6 +17,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/internal/shared"
 	"github.com/dynalimit/dynalimit/internal/table"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 // repository is a table as limiters and as administrators see it.
@@ -31,6 +32,7 @@ type repository struct {
 
 // openRepository opens a table, which need not exist.
 func openRepository(client dynalimit.DynamoDB, name string, opts *dynalimit.RepositoryOptions) (*repository, error) {
+	client = testworld.ClientOf(client)
 	r, err := dynalimit.NewRepository(client, name, opts)
 	if err != nil {
 		return nil, err

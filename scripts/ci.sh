@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-steps=(test test-sdks clients test-engine lint site release-check test-race)
+steps=(test test-lean test-sdks clients test-engine lint site release-check test-race)
 
 if [ "${1:-}" = --list ]; then
   printf '%s\n' "${steps[@]}"

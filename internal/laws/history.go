@@ -20,6 +20,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
+	"github.com/dynalimit/dynalimit/internal/testworld"
 )
 
 const (
@@ -177,7 +178,7 @@ func (h *history) member() *member {
 		m.skew = time.Duration(h.r.Int64N(2*h.mode.skew+1)-h.mode.skew) * time.Millisecond
 	}
 	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
-	repo, err := dynalimit.NewRepository(client, table, &dynalimit.RepositoryOptions{
+	repo, err := dynalimit.NewRepository(testworld.ClientOf[dynalimit.DynamoDB](client), table, &dynalimit.RepositoryOptions{
 		Now: func() time.Time {
 			h.watch(m)
 			return time.Now().Add(m.skew)

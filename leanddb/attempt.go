@@ -1,0 +1,194 @@
+package leanddb
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+)
+
+// attempt is the first try of one call. If the SDK has to go on, the attempt is the HTTP client,
+// the retryer and the credentials of the SDK's call: it gives the SDK the outcome of the try as that
+// of its own first one. The SDK uses it from one goroutine.
+type attempt struct {
+	client  *Client
+	options dynamodb.Options
+	// next is the call's HTTP client.
+	next aws.HTTPClient
+	// release is the token of the try; nil if the retryer has given none.
+	release func(error) error
+	// credentials sign the try, or credentialsErr is the reason for none. retrieved is set once
+	// either is known.
+	credentials    aws.Credentials
+	credentialsErr error
+	retrieved      bool
+	// response and err are the outcome of a sent try that the SDK has not seen yet: it is pending.
+	response *http.Response
+	err      error
+	pending  bool
+	// learns is the key of the template to make from the SDK's request; nil for none.
+	learns *templateKey
+}
+
+// update sends the try. It reports false if the SDK has to go on.
+func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error, bool) {
+	retryer, ok := a.options.Retryer.(aws.RetryerV2)
+	if !ok || ctx.Err() != nil {
+		return nil, nil, false
+	}
+	release, err := retryer.GetAttemptToken(ctx)
+	if err != nil {
+		return nil, nil, false
+	}
+	a.release = release
+	a.credentials, a.credentialsErr = a.options.Credentials.Retrieve(ctx)
+	a.retrieved = true
+	if a.credentialsErr != nil {
+		return nil, nil, false
+	}
+	k := keyOf(&a.credentials, a.options.Retryer)
+	t := a.client.find(k)
+	if t == nil {
+		a.learns = &k
+	}
+	if t == nil || t.refused {
+		return nil, nil, false
+	}
+	w := workspaces.Get().(*workspace)
+	defer w.free()
+	if w.body, ok = appendUpdate(w.body[:0], in); !ok {
+		return nil, nil, false
+	}
+	r, sent := t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow())
+	a.exchange(a.options.HTTPClient, r)
+	_ = sent.Close() // never fails
+	return a.finish(w, retryer)
+}
+
+// skewNow returns the offset to sign with.
+func (a *attempt) skewNow() time.Duration {
+	if a.options.DisableClockSkewCorrection {
+		return 0
+	}
+	return a.client.skew.value()
+}
+
+// exchange sends a request through an HTTP client. Its outcome is pending then.
+func (a *attempt) exchange(client aws.HTTPClient, r *http.Request) {
+	asked := time.Now()
+	a.response, a.err = client.Do(r) //nolint:bodyclose // readAnswer or the SDK closes it
+	a.pending = true
+	if a.response != nil {
+		a.client.skew.observe(a.response.Header, asked, time.Now())
+	}
+}
+
+// finish reads the answer and ends the call, if the answer is a success or a failed condition. It
+// reports false for any other answer.
+func (a *attempt) finish(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateItemOutput, error, bool) {
+	if a.err != nil || a.response == nil || !a.readAnswer(w) {
+		return nil, nil, false //nolint:nilerr // the SDK returns it, or tries again
+	}
+	if a.response.StatusCode == http.StatusOK {
+		if out, ok := decodeUpdate(w.answer); ok {
+			_ = a.release(nil) // the SDK ignores the error of a success too
+			return out, nil, true
+		}
+	} else if failed, ok := decodeFailedCondition(w.answer); ok {
+		err := newConditionError(failed, a.response)
+		if !retryer.IsErrorRetryable(err.Err) && a.release(err.Err) == nil {
+			return nil, err, true
+		}
+	}
+	a.replaceBody(w.answer, nil)
+	return nil, nil, false
+}
+
+// handOver prepares the SDK's call that goes on from the attempt, and returns its context. If the
+// context has ended, the SDK would not look at a pending outcome, and would not have signed it.
+func (a *attempt) handOver(ctx context.Context) context.Context {
+	o := &a.options
+	a.next, o.HTTPClient = o.HTTPClient, a
+	if _, free := o.Retryer.(*retry.Standard); a.release != nil && !free {
+		o.Retryer = &heldRetryer{o.Retryer.(aws.RetryerV2), a}
+	}
+	ended := a.pending && ctx.Err() != nil
+	if a.retrieved && (a.credentialsErr != nil || ended) {
+		o.Credentials = &heldCredentials{&provider{o.Credentials}, a}
+	}
+	if ended {
+		return &heldContext{ctx, a}
+	}
+	return ctx
+}
+
+// Do implements aws.HTTPClient. It returns the pending outcome, or sends the SDK's request. It makes
+// the template from the first one.
+func (a *attempt) Do(r *http.Request) (*http.Response, error) {
+	if !a.pending {
+		if k := a.learns; k != nil {
+			a.learns = nil
+			a.client.add(learn(*k, r, &a.credentials))
+		}
+		a.exchange(a.next, r)
+	}
+	a.pending = false
+	return a.response, a.err
+}
+
+// heldRetryer is the retryer of the SDK's call. Its first token is that of the attempt. The standard
+// retryer needs none: its tokens count only when they are released.
+type heldRetryer struct {
+	aws.RetryerV2
+	a *attempt
+}
+
+// GetAttemptToken implements aws.RetryerV2.
+func (h *heldRetryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
+	if release := h.a.release; release != nil {
+		h.a.release = nil
+		return release, nil
+	}
+	return h.RetryerV2.GetAttemptToken(ctx)
+}
+
+// heldCredentials are the credentials of the SDK's call. The first are those of the attempt, or the
+// reason for none.
+type heldCredentials struct {
+	*provider
+	a *attempt
+}
+
+// Retrieve implements aws.CredentialsProvider.
+func (h *heldCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if h.a.retrieved {
+		h.a.retrieved = false
+		return h.a.credentials, h.a.credentialsErr
+	}
+	return h.provider.Retrieve(ctx)
+}
+
+// heldContext is a context that has not ended while an outcome is pending.
+type heldContext struct {
+	context.Context
+	a *attempt
+}
+
+// Done implements context.Context.
+func (h *heldContext) Done() <-chan struct{} {
+	if h.a.pending {
+		return nil
+	}
+	return h.Context.Done()
+}
+
+// Err implements context.Context.
+func (h *heldContext) Err() error {
+	if h.a.pending {
+		return nil
+	}
+	return h.Context.Err()
+}

@@ -1,0 +1,366 @@
+package leanddb
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestSDKSendsUnknownRequests lists everything that makes the SDK send a request.
+func TestSDKSendsUnknownRequests(t *testing.T) {
+	perCall := map[string]func(*dynamodb.Options){
+		"middleware": func(o *dynamodb.Options) {
+			o.APIOptions = append(o.APIOptions, func(*middleware.Stack) error { return nil })
+		},
+		"log":             func(o *dynamodb.Options) { o.ClientLogMode = aws.LogRetries },
+		"signer":          func(o *dynamodb.Options) { o.HTTPSignerV4 = otherSigner{v4.NewSigner()} },
+		"compression":     func(o *dynamodb.Options) { o.EnableAcceptEncodingGzip = true },
+		"old endpoint":    dynamodb.WithEndpointResolver(dynamodb.EndpointResolverFromURL("http://a.example")), //nolint:staticcheck // users may have it still
+		"endpoint":        func(o *dynamodb.Options) { o.EndpointResolverV2 = otherResolver{o.EndpointResolverV2} },
+		"discovery":       func(o *dynamodb.Options) { o.EndpointDiscovery.EnableEndpointDiscovery = aws.EndpointDiscoveryEnabled },
+		"authentication":  func(o *dynamodb.Options) { o.AuthSchemeResolver = otherAuth{o.AuthSchemeResolver} },
+		"preference":      func(o *dynamodb.Options) { o.AuthSchemePreference = []string{"sigv4"} },
+		"protocol":        func(o *dynamodb.Options) { o.Protocol = otherProtocol{o.Protocol} },
+		"interceptor":     func(o *dynamodb.Options) { o.Interceptors.AddBeforeSigning(noInterceptor{}) },
+		"adaptive retry":  func(o *dynamodb.Options) { o.Retryer = adaptive },
+		"endpoint logger": func(o *dynamodb.Options) { o.EndpointOptions.Logger = noLogger{} },
+	}
+	ofOneCall := map[string]func(*dynamodb.Options){
+		"region":      func(o *dynamodb.Options) { o.Region = "us-east-1" },
+		"app":         func(o *dynamodb.Options) { o.AppID = "other" },
+		"base":        func(o *dynamodb.Options) { o.BaseEndpoint = aws.String("http://a.example") },
+		"mode":        func(o *dynamodb.Options) { o.AccountIDEndpointMode = aws.AccountIDEndpointModeDisabled },
+		"FIPS":        func(o *dynamodb.Options) { o.EndpointOptions.UseFIPSEndpoint = aws.FIPSEndpointStateEnabled },
+		"credentials": func(o *dynamodb.Options) { o.Credentials = keys },
+		"tries":       func(o *dynamodb.Options) { o.RetryMaxAttempts = 7 },
+		"clock":       func(o *dynamodb.Options) { o.DisableClockSkewCorrection = true },
+		"schemes":     func(o *dynamodb.Options) { o.AuthSchemes = append(o.AuthSchemes, o.AuthSchemes[0]) },
+	}
+	for name, set := range perCall {
+		t.Run("client/"+name, func(t *testing.T) {
+			s := &script{}
+			c := New(dynamodb.New(newOptions(s), set))
+			for range 3 {
+				_, _ = c.UpdateItem(t.Context(), plainUpdate()) // the old endpoint's resolver makes no signature of some options
+			}
+			for _, r := range s.sent {
+				assert.True(t, r.bySDK)
+			}
+			assert.NotEmpty(t, s.sent)
+		})
+		ofOneCall[name] = set
+	}
+	for name, set := range ofOneCall {
+		t.Run("call/"+name, func(t *testing.T) {
+			c, s := newLean(t, newOptions(nil))
+			_, err := c.UpdateItem(t.Context(), plainUpdate(), set)
+			require.NoError(t, err)
+			assert.True(t, s.last().bySDK)
+			_, err = c.UpdateItem(t.Context(), plainUpdate())
+			require.NoError(t, err)
+			assert.False(t, s.last().bySDK, "the next call is lean again")
+		})
+	}
+	for name, change := range map[string]func(*dynamodb.UpdateItemInput){
+		"no table": func(in *dynamodb.UpdateItemInput) { in.TableName = nil },
+		"no key":   func(in *dynamodb.UpdateItemInput) { in.Key = nil },
+		"ARN": func(in *dynamodb.UpdateItemInput) {
+			in.TableName = aws.String("arn:aws:dynamodb:eu-west-1:123456789012:table/limits")
+		},
+		"capacity": func(in *dynamodb.UpdateItemInput) { in.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal },
+		"metrics": func(in *dynamodb.UpdateItemInput) {
+			in.ReturnItemCollectionMetrics = types.ReturnItemCollectionMetricsSize
+		},
+		"legacy updates":    func(in *dynamodb.UpdateItemInput) { in.AttributeUpdates = map[string]types.AttributeValueUpdate{} },
+		"legacy conditions": func(in *dynamodb.UpdateItemInput) { in.Expected = map[string]types.ExpectedAttributeValue{} },
+		"legacy operator":   func(in *dynamodb.UpdateItemInput) { in.ConditionalOperator = types.ConditionalOperatorAnd },
+		"nil value":         func(in *dynamodb.UpdateItemInput) { in.Key["SK"] = nil },
+		"nil in a list": func(in *dynamodb.UpdateItemInput) {
+			in.Key["SK"] = &types.AttributeValueMemberL{Value: make([]types.AttributeValue, 1)}
+		},
+	} {
+		t.Run("request/"+name, func(t *testing.T) {
+			c, s := newLean(t, newOptions(nil))
+			in := plainUpdate()
+			change(in)
+			_, err := c.UpdateItem(t.Context(), in)
+			if in.TableName == nil || in.Key == nil {
+				require.ErrorContains(t, err, "validation")
+				return
+			}
+			require.NoError(t, err)
+			assert.True(t, s.last().bySDK)
+		})
+	}
+	t.Run("nil", func(t *testing.T) {
+		c, _ := newLean(t, newOptions(nil))
+		_, err := c.UpdateItem(t.Context(), nil)
+		require.ErrorContains(t, err, "validation")
+	})
+}
+
+func TestSDKSendsAllRequestsInLambda(t *testing.T) {
+	t.Setenv(lambdaVariable, "")
+	s := &script{}
+	c := New(dynamodb.New(newOptions(s)))
+	for range 2 {
+		_, err := c.UpdateItem(t.Context(), plainUpdate())
+		require.NoError(t, err)
+		assert.True(t, s.last().bySDK)
+	}
+}
+
+// A signature that cannot be computed from the visible parts of a request has parts that are not
+// visible.
+func TestSDKSendsWhatIsNotUnderstood(t *testing.T) {
+	s := &script{}
+	c := New(dynamodb.New(newOptions(s)))
+	_, err := c.UpdateItem(t.Context(), plainUpdate())
+	require.NoError(t, err)
+	for name, change := range map[string]func(*http.Request){
+		"signature": func(r *http.Request) { r.Header[authorizationField][0] += "0" },
+		"scheme":    func(r *http.Request) { r.Header[authorizationField][0] = "Bearer x" },
+		"field":     func(r *http.Request) { r.Header.Set("X-Other", "1") },
+		"two":       func(r *http.Request) { r.Header.Add("Accept-Encoding", "identity") },
+		"path":      func(r *http.Request) { r.URL.Path = "/a b" },
+		"query":     func(r *http.Request) { r.URL.RawQuery = "a=b" },
+		"target":    func(r *http.Request) { r.Header.Set("X-Amz-Target", "other") },
+		"length":    func(r *http.Request) { r.ContentLength = -1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := s.sent[0].Clone(t.Context())
+			sign, err := keys.Retrieve(t.Context())
+			require.NoError(t, err)
+			r.Body = &payload{rest: s.sent[0].body}
+			require.False(t, learn(templateKey{}, r, &sign).refused)
+			r.Body = &payload{rest: s.sent[0].body}
+			change(r)
+			assert.True(t, learn(templateKey{}, r, &sign).refused)
+		})
+	}
+}
+
+// The SDK goes on with the token, the credentials and the outcome of the first try, so that nothing
+// happens twice.
+func TestRetryerIsAskedAsByTheSDK(t *testing.T) {
+	for name, o := range map[string]outcome{
+		"success": emptySuccess, "failed": answerCases["failed condition"].outcome,
+		"server error": answerCases["server error"].outcome, "lost": answerCases["connection"].outcome,
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := func(client updater) (log []string) {
+				r := &loggingRetryer{log: &log}
+				applied := 0
+				_, _ = client.UpdateItem(t.Context(), plainUpdate(), func(o *dynamodb.Options) {
+					applied++
+					o.Retryer = r
+				})
+				assert.Equal(t, 1, applied)
+				return log
+			}
+			sdk := &script{outcomes: []outcome{o, emptySuccess}}
+			want := asked(dynamodb.New(newOptions(sdk)))
+			c, lean := newLean(t, newOptions(nil), func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
+			lean.outcomes = []outcome{o, emptySuccess}
+			got := asked(c)
+			assert.ElementsMatch(t, want, got)
+			assert.False(t, lean.sent[0].bySDK)
+			assert.Len(t, lean.sent, len(sdk.sent))
+		})
+	}
+}
+
+type updater interface {
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// loggingRetryer logs how it is asked. It retries every error twice at most, at once.
+type loggingRetryer struct{ log *[]string }
+
+func (r *loggingRetryer) IsErrorRetryable(err error) bool {
+	*r.log = append(*r.log, "retryable: "+err.Error())
+	return errors.As(err, new(*smithyhttp.RequestSendError)) || !errors.As(err, new(*types.ConditionalCheckFailedException))
+}
+func (r *loggingRetryer) MaxAttempts() int                             { return 3 }
+func (r *loggingRetryer) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
+func (r *loggingRetryer) GetRetryToken(context.Context, error) (func(error) error, error) {
+	*r.log = append(*r.log, "retry token")
+	return func(error) error { return nil }, nil
+}
+func (r *loggingRetryer) GetInitialToken() func(error) error { panic("not asked for") }
+func (r *loggingRetryer) GetAttemptToken(context.Context) (func(error) error, error) {
+	*r.log = append(*r.log, "token")
+	return func(err error) error {
+		if err != nil {
+			*r.log = append(*r.log, "released: "+err.Error())
+		} else {
+			*r.log = append(*r.log, "released")
+		}
+		return nil
+	}, nil
+}
+
+// A context that ends during the request does not hide its outcome from the SDK.
+func TestEndedContextIsTheSDKs(t *testing.T) {
+	during := func(client func(aws.HTTPClient) updater) (told, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &script{}
+		c := client(s)
+		s.sent = nil
+		out, err := c.UpdateItem(ctx, plainUpdate(), func(o *dynamodb.Options) {
+			o.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+				_, _ = s.Do(r)
+				cancel()
+				return nil, context.Canceled
+			})
+		})
+		assert.Nil(t, out)
+		return told{Errors: chainOf(err), Requests: len(s.sent)}, err
+	}
+	want, _ := during(func(h aws.HTTPClient) updater { return dynamodb.New(newOptions(h)) })
+	got, err := during(func(h aws.HTTPClient) updater {
+		c, s := newLean(t, newOptions(nil))
+		*h.(*script) = *s
+		return c
+	})
+	assert.Equal(t, want, got)
+	require.ErrorAs(t, err, new(*smithy.CanceledError))
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	c, s := newLean(t, newOptions(nil))
+	_, err = c.UpdateItem(ended, plainUpdate())
+	require.ErrorIs(t, err, context.Canceled)
+	assert.Empty(t, s.sent)
+}
+
+// failingProvider has no credentials for the first calls.
+type failingProvider struct{ failures, asked int }
+
+// Retrieve implements aws.CredentialsProvider.
+func (p *failingProvider) Retrieve(ctx context.Context) (aws.Credentials, error) {
+	if p.asked++; p.asked <= p.failures {
+		return aws.Credentials{}, errors.New("no credentials yet")
+	}
+	return keys.Retrieve(ctx)
+}
+
+func TestMissingCredentialsAreTheSDKs(t *testing.T) {
+	options := newOptions(&script{})
+	p := &failingProvider{failures: 9}
+	options.Credentials = p
+	_, want := dynamodb.New(options).UpdateItem(t.Context(), plainUpdate())
+	asked := p.asked
+	p.failures = 0
+	c, s := newLean(t, options)
+	p.asked, p.failures = 0, 9
+	_, err := c.UpdateItem(t.Context(), plainUpdate())
+	assert.Equal(t, chainOf(want), chainOf(err))
+	assert.Equal(t, asked, p.asked, "no provider is asked twice for one try")
+	assert.Empty(t, s.sent)
+}
+
+// New credentials sign the next request, and a new day makes a new key.
+func TestSignaturesFollowCredentialsAndDays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		options := newOptions(nil)
+		secret := "a secret"
+		options.Credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "AKIATEST", SecretAccessKey: secret}, nil
+		})
+		c, s := newLean(t, options)
+		for _, next := range []func(){func() {}, func() { secret = "another" }, func() { time.Sleep(24 * time.Hour) }} { //nolint:forbidigo // of the bubble
+			next()
+			_, err := c.UpdateItem(t.Context(), plainUpdate())
+			require.NoError(t, err)
+			sdk := &script{}
+			options.HTTPClient = sdk
+			_, err = dynamodb.New(options).UpdateItem(t.Context(), plainUpdate())
+			require.NoError(t, err)
+			requireSameRequest(t, options.Credentials, sdk.last(), s.last())
+		}
+	})
+}
+
+// The SDK corrects a clock that is far off. This package signs with a small offset, and comes back
+// when the offset is small.
+func TestClockOffset(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newLean(t, newOptions(nil))
+		at := func(offset time.Duration) outcome {
+			o := emptySuccess
+			o.header = map[string]string{"Date": time.Now().Add(offset).UTC().Format(http.TimeFormat)}
+			return o
+		}
+		update := func(offset time.Duration) sentRequest {
+			s.outcomes = []outcome{at(offset)}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, err := c.UpdateItem(ctx, plainUpdate())
+			require.NoError(t, err)
+			return s.last()
+		}
+		signed := func(r sentRequest) time.Duration {
+			at, err := time.Parse(dateFormat, r.Header.Get(dateField))
+			require.NoError(t, err)
+			return time.Until(at)
+		}
+		assert.Zero(t, signed(update(30*time.Second)))
+		r := update(time.Hour)
+		assert.False(t, r.bySDK)
+		assert.Equal(t, 30*time.Second, signed(r))
+		assert.Equal(t, "attempt=1; max=3; ttl="+time.Now().Add(31*time.Second).Format(dateFormat), r.Header.Get(attemptField))
+		assert.True(t, update(time.Hour).bySDK)
+		r = update(-time.Second)
+		assert.True(t, r.bySDK)
+		assert.Equal(t, time.Hour, signed(r), "as the SDK saw in the answer before")
+		r = update(0)
+		assert.False(t, r.bySDK)
+		assert.Equal(t, "attempt=1; max=3", r.Header.Get(attemptField))
+		assert.Equal(t, -time.Second, signed(r))
+	})
+}
+
+// The Options of the SDK are the SDK's.
+type (
+	otherSigner   struct{ dynamodb.HTTPSignerV4 }
+	otherResolver struct{ dynamodb.EndpointResolverV2 }
+	otherAuth     struct{ dynamodb.AuthSchemeResolver }
+	otherProtocol struct{ smithyhttp.ClientProtocol }
+	noInterceptor struct{}
+	noLogger      struct{}
+)
+
+func (noInterceptor) BeforeSigning(context.Context, *smithyhttp.InterceptorContext) error { return nil }
+
+func (noLogger) Logf(logging.Classification, string, ...any) {}
+
+var adaptive = retry.NewAdaptiveMode()
+
+// An HTTP client that reads late does not see the bytes of the next request.
+func TestClosedPayloadIsEmpty(t *testing.T) {
+	p := &payload{rest: []byte("abc")}
+	b := make([]byte, 2)
+	n, err := p.Read(b)
+	require.NoError(t, err)
+	assert.Equal(t, "ab", string(b[:n]))
+	require.NoError(t, p.Close())
+	_, err = p.Read(b)
+	assert.ErrorIs(t, err, io.EOF)
+}
