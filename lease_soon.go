@@ -15,7 +15,9 @@ import (
 
 // SettleSoon is Settle for a caller that must not wait. It queues the give-backs before it returns, so
 // the next calls of this process are decided with them, and writes them in the background. A store that
-// does not answer delays nobody. The lease has ended when SettleSoon returns; its Consumed follows.
+// does not answer delays nobody. A give-back waits up to 20 ms for the next write of its bucket, which
+// carries it at no cost. It is written at once where callers wait for tokens, and with slots. The lease has
+// ended when SettleSoon returns; its Used follows.
 //
 // Charges above the lease are written at once, as by Settle, because they must not be lost with the
 // process. Give-backs are written at once too while 1,024 leases of the limiter, or 64 of a bucket, are

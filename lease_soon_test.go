@@ -9,11 +9,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 func requestsADay(n int64) *dynalimit.Options {
@@ -256,4 +259,73 @@ func TestCloseNamesWhatIsNotSettled(t *testing.T) {
 		s.db.SetFaults(nil)
 		assert.Equal(t, int64(50_000), s.stored("user-1", "rpm").Consumed, "what was taken stays taken")
 	})
+}
+
+// A give-back behind its caller rides in the next write of its bucket. Without one it is written after 20 ms, and at
+// once where somebody may wait for it.
+func TestGiveBackRidesInTheNextWrite(t *testing.T) {
+	nobody := func(*testing.T, *process) {}
+	takes := func(entity string, n int64) func(*testing.T, *process) {
+		return func(_ *testing.T, s *process) { s.acquire(entity, dynalimit.Amounts{"rpm": n}) }
+	}
+	for name, c := range map[string]struct {
+		limit dynalimit.Limit
+		// first is called before the lease is settled, and then behind it.
+		first, then func(t *testing.T, s *process)
+		// early and late are the writes within 15 ms and within 25 ms.
+		early, late int64
+	}{
+		"nobody comes":          {then: nobody, early: 0, late: 1},
+		"a call of the bucket":  {then: takes("user-1", 1), early: 1, late: 1},
+		"a call that needs it":  {then: takes("user-1", 100), early: 1, late: 1},
+		"a call of another key": {then: takes("user-2", 1), early: 1, late: 2},
+		"Close":                 {then: func(t *testing.T, s *process) { require.NoError(t, s.limiter.Close(t.Context())) }, early: 1, late: 1},
+		"the 33rd of a bucket": {first: func(t *testing.T, s *process) {
+			var leases [32]*dynalimit.Lease
+			for i := range leases {
+				leases[i] = s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+			}
+			for _, lease := range leases {
+				require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": 0}, nil))
+			}
+		}, then: nobody, early: 1, late: 1},
+		"a waiter": {first: func(t *testing.T, s *process) {
+			go func() {
+				_, err := s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 95})
+				assert.NoError(t, err)
+			}()
+			synctest.Wait()
+		}, then: nobody, early: 2, late: 2},
+		"a waiter of another process": {first: func(t *testing.T, s *process) {
+			note := schema.Note{At: s.clock.now().UnixMilli(), Lane: 7, Age: 100, Spread: 10}
+			_, err := s.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+				TableName: &s.repo.table, Key: s.repo.keys.Bucket("user-1", model).Attributes(),
+				UpdateExpression: aws.String("SET wn = :wn"), ExpressionAttributeValues: schema.Item{":wn": schema.Bytes(note.Bytes())},
+			})
+			require.NoError(t, err)
+			s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		}, then: nobody, early: 1, late: 1},
+		"a slot": {limit: dynalimit.Concurrent("rpm", 100, time.Minute), then: nobody, early: 1, late: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.limit.Name == "" {
+				c.limit = dynalimit.PerDay("rpm", 100)
+			}
+			virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{c.limit}}, func(t *testing.T, s *process) {
+				s.acquire("user-2", dynalimit.Amounts{"rpm": 1})
+				lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 20})
+				if c.first != nil {
+					c.first(t, s)
+				}
+				before := s.db.Meter()
+				require.NoError(t, lease.SettleSoon(t.Context(), dynalimit.Amounts{"rpm": 0}, nil))
+				synctest.Wait()
+				c.then(t, s)
+				elapse(15 * time.Millisecond)
+				assert.Equal(t, c.early, s.db.Meter().Sub(before).Operations["UpdateItem"].Requests, "within 15 ms")
+				elapse(10 * time.Millisecond)
+				assert.Equal(t, c.late, s.db.Meter().Sub(before).Operations["UpdateItem"].Requests, "within 25 ms")
+			})
+		})
+	}
 }

@@ -161,6 +161,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 		close(l.closing)
 	}
 	defer l.detachListener()
+	l.desk.Lanes.Riders.Close()
 	settle, settled := context.WithTimeout(ctx, l.desk.Cleanup)
 	l.settling.close(settle)
 	settled()

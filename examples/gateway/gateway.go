@@ -62,7 +62,7 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	must(otel.Watch(meters, g.limiter, g.repo))
 	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}}))
 	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
-	base.ReadBufferSize, base.WriteBufferSize = 1<<10, 1<<10
+	base.ReadBufferSize, base.WriteBufferSize, base.MaxIdleConnsPerHost = 1<<10, 1<<10, 256
 	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Headers: true, Logger: slog.Default()}))
 	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, ModifyResponse: hideAccount, Rewrite: func(r *httputil.ProxyRequest) {
 		r.Out = r.Out.WithContext(llmhttp.WithCaller(r.Out.Context(), g.caller(r.In)))

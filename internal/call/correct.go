@@ -198,12 +198,13 @@ func (k *Correction) Send(ctx context.Context, held sync.Locker) {
 // mustSend reports whether a level has something to write, to a bucket that may answer.
 func (k *Correction) mustSend(i int) bool { return k.ops[i] != nil && k.results[i].Err == nil }
 
-// Submit queues the ops of all levels, of a correction after which no other follows, without waiting for them.
+// Submit queues the give-backs of all levels, of a correction after which no other follows, without waiting for
+// them. They ride in the next writes of their buckets.
 func (k *Correction) Submit() {
 	k.final = true
 	for i, o := range k.ops {
 		if k.mustSend(i) {
-			k.levels[i].lane.Submit(o)
+			k.levels[i].lane.Ride(o)
 		}
 	}
 }

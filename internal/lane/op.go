@@ -33,7 +33,8 @@ type Op struct {
 	Incarnation []byte
 	// charges means that the op takes anything, and refunds that an adjust gives some of its amounts back.
 	// lapses means that the op takes prefetched tokens that were never admitted off the counter.
-	charges, refunds, lapses bool
+	// rides means that the op is queued and waits for a write that another op needs. The lane's mutex guards it.
+	charges, refunds, lapses, rides bool
 
 	listOfOne [1]*Op // for alone
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not

@@ -16,6 +16,8 @@ type queue struct {
 	room [1]*Op
 	// running means that a goroutine, or the goroutine of a caller, works on the queue.
 	running bool
+	// riding counts the queued ops that ride: they wait for a write that another op needs.
+	riding uint8
 	// notices are functions that report outcomes; it may be nil. They take locks of their own, so they
 	// run after the mutex has been released.
 	notices *[]func()
@@ -119,7 +121,22 @@ func (q *queue) answerAll(err error) {
 
 // removeEnded removes the ops that have ended.
 func (q *queue) removeEnded() {
-	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool { return o.state.Load() >= opDone })
+	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool {
+		ended := o.state.Load() >= opDone
+		if ended && o.rides {
+			o.rides = false
+			q.riding--
+		}
+		return ended
+	})
+}
+
+// stopRiding lets the next write start for the ops that ride.
+func (q *queue) stopRiding() {
+	q.riding = 0
+	for _, o := range q.ops {
+		o.rides = false
+	}
 }
 
 // withdraw removes a queued op that has ended. If nothing is left, it ends the pause of the lane's pacer, which
@@ -213,6 +230,9 @@ func sameConfig(a, b *plan.Config) bool {
 // as the first take. From now on a write carries them. adjustsOnly leaves out the takes, if there are
 // adjusts. Something must be queued.
 func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
+	if q.riding > 0 { // the batch has all adjusts
+		q.stopRiding()
+	}
 	if one := q.ops[0]; len(q.ops) > 1 {
 		b = q.nextOfSeveral(adjustsOnly)
 	} else if b.cfg = one.cfg; one.Take {

@@ -23,6 +23,8 @@ type Registry struct {
 	// told holds the pending updates of buckets.
 	told told
 	tally
+	// Riders are the queued give-backs that wait for a write of their bucket.
+	Riders riders
 	// paced are the lanes with throttling partitions, and aheads those with prefetched tokens.
 	paced  some[*pacer]
 	aheads aheads

@@ -67,7 +67,7 @@ func (l *Lane) next() *turn {
 
 // beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket.
 // own is the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. The turn is nil, and
-// this goroutine must stop, if the queue is empty, or if a new goroutine continues because own must not send the
+// this goroutine must stop, if nothing but riders is queued, or if a new goroutine continues because own must not send the
 // write or wait for it. The turn is nil too if the write must wait for the time wait. beginTurn checks the queue
 // and the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
 func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
@@ -79,7 +79,7 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue.ops) == 0 {
+	if len(l.queue.ops) == int(l.queue.riding) {
 		l.queue.running = false
 		l.owner.Stopped()
 		return nil, 0
