@@ -38,6 +38,9 @@ const (
 var programs string
 
 func TestMain(m *testing.M) {
+	if provider := os.Getenv(bareProxy); provider != "" {
+		serveBareProxy(provider)
+	}
 	programs = must(os.MkdirTemp("", "gateway"))
 	must(exec.Command("go", "build", "-o", programs, ".", "../../cmd/dynalimit").Output()) //nolint:gosec,noctx // of this test
 	code := m.Run()
@@ -47,16 +50,16 @@ func TestMain(m *testing.M) {
 
 // fleet is a store, a provider, and processes of the gateway between them.
 type fleet struct {
-	*testing.T
+	testing.TB
 	db       *ddbmem.DB
 	store    string
 	provider *llmtest.Provider
 	repo     *dynalimit.Repository
 }
 
-func newFleet(t *testing.T) *fleet {
+func newFleet(t testing.TB) *fleet {
 	t.Helper()
-	f := &fleet{T: t, db: ddbmem.New(), provider: llmtest.New(t)}
+	f := &fleet{TB: t, db: ddbmem.New(), provider: llmtest.New(t)}
 	server := httptest.NewServer(f.db)
 	t.Cleanup(server.Close)
 	f.store = server.URL
@@ -92,14 +95,8 @@ func (f *fleet) startAt(store string) (url string, process *exec.Cmd) {
 	address := free.Addr().String()
 	require.NoError(f, free.Close())
 	process = exec.CommandContext(f.Context(), filepath.Join(programs, "gateway"), "-listen", address, "-endpoint", store, "-provider", f.provider.URL()) //nolint:gosec // of this test
-	process.Stderr, process.Env = new(bytes.Buffer), append(os.Environ(), "CONSOLE_PASSWORD=open sesame")
-	out, err := process.StdoutPipe()
-	require.NoError(f, err)
-	require.NoError(f, process.Start())
-	f.Cleanup(func() { _ = process.Process.Kill() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	require.NoError(f, err, line)
-	go func() { _, _ = io.Copy(io.Discard, out) }()
+	process.Env = append(os.Environ(), "CONSOLE_PASSWORD=open sesame")
+	f.startProgram(process)
 	require.Eventually(f, func() bool {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
@@ -108,6 +105,20 @@ func (f *fleet) startAt(store string) (url string, process *exec.Cmd) {
 		return err == nil
 	}, patience, tick)
 	return "http://" + address, process
+}
+
+// startProgram starts a process, and returns the first line that it prints.
+func (f *fleet) startProgram(process *exec.Cmd) string {
+	f.Helper()
+	process.Stderr = new(bytes.Buffer)
+	out, err := process.StdoutPipe()
+	require.NoError(f, err)
+	require.NoError(f, process.Start())
+	f.Cleanup(func() { _ = process.Process.Kill() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(f, err, line)
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return strings.TrimSpace(line)
 }
 
 // call makes a call with a key.

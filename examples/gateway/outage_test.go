@@ -36,12 +36,12 @@ type door struct {
 
 func newDoor(f *fleet) *door {
 	d := &door{store: f.db, address: "127.0.0.1:0", opened: make(chan struct{})}
-	d.serve(f.T)
-	f.Cleanup(func() { d.open(f.T); d.server.Close() })
+	d.serve(f.TB)
+	f.Cleanup(func() { d.open(f.TB); d.server.Close() })
 	return d
 }
 
-func (d *door) serve(t *testing.T) {
+func (d *door) serve(t testing.TB) {
 	t.Helper()
 	listener, err := net.Listen("tcp", d.address)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func (d *door) close(how string) {
 	}
 }
 
-func (d *door) open(t *testing.T) {
+func (d *door) open(t testing.TB) {
 	t.Helper()
 	d.mu.Lock()
 	was := d.shut

@@ -204,7 +204,7 @@ func (k *Correction) Submit() {
 	k.final = true
 	for i, o := range k.ops {
 		if k.mustSend(i) {
-			k.levels[i].lane.Ride(o)
+			k.desk.Lanes.Riders.Ride(k.levels[i].lane, o)
 		}
 	}
 }

@@ -14,53 +14,8 @@ const (
 	mostRiding = 32
 )
 
-// Ride queues a give-back that nobody waits for. It rides in the next write of the bucket, or is written after
-// rideFor. It is written at once if somebody waits for its tokens or slots, and after Close.
-func (l *Lane) Ride(o *Op) {
-	if o.charges || !l.addRider(o) {
-		l.Submit(o)
-	}
-}
-
-// addRider queues a rider. It returns false if the op must be written at once.
-func (l *Lane) addRider(o *Op) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.Contact.silent() || l.queue.riding == mostRiding || l.isWaitedFor() || !l.owner.Riders.add(l, o) {
-		return false
-	}
-	o.rides = true
-	l.queue.ops = append(l.queue.ops, o)
-	l.queue.riding++
-	return true
-}
-
-// isWaitedFor reports whether callers wait for tokens of the bucket, in this process or by the note of another
-// one. l.mu must be held.
-func (l *Lane) isWaitedFor() bool {
-	if x := l.extra.Load(); x != nil && x.line.Waited() {
-		return true
-	}
-	image, now := l.Memory.sight.image, float64(l.owner.NowMS())
-	return image != nil && image.Note != nil && plan.Contest{}.SeeNote(image.Note, now).IsContended(now)
-}
-
-// writeRiders has the riders of the lane written, if o is still one of them.
-func (l *Lane) writeRiders(o *Op) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !o.rides {
-		return
-	}
-	l.queue.stopRiding()
-	if !l.queue.running {
-		l.queue.running = true
-		l.owner.Started()
-		go l.run(nil)
-	}
-}
-
-// riders are the riders of all lanes of a limiter, in the order of their ends, with one timer.
+// riders are the queued give-backs of all lanes of a limiter that wait for a write of their bucket, in the order of
+// their ends, with one timer.
 type riders struct {
 	mu    sync.Mutex
 	queue []rider
@@ -76,8 +31,34 @@ type rider struct {
 	until time.Time
 }
 
-// add adds a rider. It returns false after Close.
+// Ride queues a give-back that nobody waits for. It rides in the next write of its bucket, or is written after
+// rideFor. It is written at once if somebody waits for its tokens or slots, and after Close.
+func (r *riders) Ride(l *Lane, o *Op) {
+	if o.charges || !r.add(l, o) {
+		l.Submit(o)
+	}
+}
+
+// add queues a rider. It returns false if the op must be written at once.
 func (r *riders) add(l *Lane, o *Op) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters() != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.list(l, o) {
+		return false
+	}
+	o.rides = true
+	l.queue.ops = append(l.queue.ops, o)
+	l.queue.riding++
+	return true
+}
+
+// isWaitedFor reports whether callers of some process wait for tokens of the bucket at now, by their note.
+func (s *sight) isWaitedFor(now int64) bool {
+	return s.image != nil && s.image.Note != nil && plan.Contest{}.SeeNote(s.image.Note, float64(now)).IsContended(float64(now))
+}
+
+// list adds a rider to the list. It returns false after Close.
+func (r *riders) list(l *Lane, o *Op) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -104,9 +85,7 @@ func (r *riders) writeDue() {
 		r.queue = nil
 	}
 	r.mu.Unlock()
-	for _, d := range due {
-		d.lane.writeRiders(d.op)
-	}
+	writeAll(due)
 }
 
 // Close has all riders written at once. From then on no op rides.
@@ -118,7 +97,22 @@ func (r *riders) Close() {
 		r.timer.Stop()
 	}
 	r.mu.Unlock()
-	for _, d := range left {
-		d.lane.writeRiders(d.op)
+	writeAll(left)
+}
+
+// writeAll has the lanes of riders write them, if these still ride. Others of the same lane go with them.
+func writeAll(all []rider) {
+	for _, d := range all {
+		l := d.lane
+		l.mu.Lock()
+		if d.op.rides {
+			l.queue.stopRiding()
+			if !l.queue.running {
+				l.queue.running = true
+				l.owner.Started()
+				go l.run(nil)
+			}
+		}
+		l.mu.Unlock()
 	}
 }
