@@ -182,12 +182,13 @@ const (
 	leastSilence = 200 * time.Millisecond
 )
 
-// startClock starts a call's time for the store, unless it has started.
+// startClock is called before a request. From now on the silence of the store counts. The first request starts the
+// call's time for the store.
 func (p *patience) startClock(ctx context.Context) {
-	if !p.began.IsZero() {
+	p.began = time.Now()
+	if !p.until.IsZero() {
 		return
 	}
-	p.began = time.Now()
 	p.until = p.began.Add(p.most)
 	if deadline, ok := ctx.Deadline(); ok {
 		if left := deadline.Sub(p.began); left < p.most+mostReserve {

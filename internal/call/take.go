@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/lane"
@@ -112,11 +111,7 @@ const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 // the others: side by side, or in one transaction. An unanswered transaction does not show which of its
 // buckets is silent. So the levels are also charged side by side where one may be.
 func (t *taking) take(ctx context.Context) error {
-	if p := &t.patience; p.began.IsZero() {
-		p.startClock(ctx)
-	} else {
-		p.began = time.Now() // the configuration was read: the buckets are asked, and may be silent, from now on
-	}
+	t.patience.startClock(ctx)
 	var err error
 	away := false
 	for i := range t.levels {
