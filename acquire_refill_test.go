@@ -122,7 +122,7 @@ func TestBucketsHoldDynamoDBsTime(t *testing.T) {
 			require.NoError(t, err)
 			drain(t, l, dynalimit.Amounts{"rpm": 60})
 			known := lane.BesideOf(l.lanes.Of("u", "m"))
-			image := known.Memory(nil).Image
+			image := known.LastResult(nil).Image
 			require.InDelta(t, theirs().UnixMilli(), image.Refilled, 1000, "skew %v", skew)
 		})
 	}

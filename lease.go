@@ -25,10 +25,10 @@ type Lease struct {
 	mu      sync.Mutex // never held across a request
 	limiter *RateLimiter
 	// call is the state of the lease. Only the correction in flight changes its levels. It is nil for a
-	// lease served from memory until the first call of held.
+	// lease served from memory until the first call of currentCall.
 	call   *call.Call
 	served *call.Grant // never changed; nil of other leases
-	// busy means that a correction is in flight, corrected that there has been one. The first caller
+	// busy means that a correction is in flight, corrected that one has begun. The first caller
 	// that waits for a correction makes freed; the end of the correction closes it.
 	busy, corrected, ended bool
 	freed                  chan struct{}

@@ -92,14 +92,18 @@ func per(name string, n int64, period time.Duration) Limit {
 
 // DailyQuota allows n tokens on each day of the calendar in an IANA time zone ("" is UTC). It is full again
 // at midnight there and regains nothing before.
-func DailyQuota(name string, n int64, zone string) Limit { return quota(name, n, calendar.Day, zone) }
+func DailyQuota(name string, n int64, zone string) Limit {
+	return newQuota(name, n, calendar.Day, zone)
+}
 
 // WeeklyQuota allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
-func WeeklyQuota(name string, n int64, zone string) Limit { return quota(name, n, calendar.Week, zone) }
+func WeeklyQuota(name string, n int64, zone string) Limit {
+	return newQuota(name, n, calendar.Week, zone)
+}
 
 // MonthlyQuota allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
 func MonthlyQuota(name string, n int64, zone string) Limit {
-	return quota(name, n, calendar.Month, zone)
+	return newQuota(name, n, calendar.Month, zone)
 }
 
 // DailyMoneyQuota allows an amount of micro-dollars, at most 10^12, on each day of the calendar in an IANA
@@ -151,7 +155,8 @@ func inDollars(l Limit) Limit {
 	return l
 }
 
-func quota(name string, n int64, unit calendar.Unit, zone string) Limit {
+// newQuota returns a quota of n tokens in each window of the calendar of an IANA time zone; "" is UTC.
+func newQuota(name string, n int64, unit calendar.Unit, zone string) Limit {
 	return Limit{Name: name, Capacity: n, Window: unit.String(), Zone: zone}.withDefaults()
 }
 

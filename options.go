@@ -55,8 +55,8 @@ type Options struct {
 	// with ten, plus its configuration (RepositoryOptions.ConfigCacheSize): a million with two limits
 	// take 1 GB. The next use of an evicted bucket costs one more read. Defaults to 100,000.
 	MaxBuckets int
-	// CleanupTimeout bounds the writes of a lease after its caller's context has ended, and the
-	// give-backs of a denied cascade. Defaults to 10 s.
+	// CleanupTimeout bounds each Adjust, Settle and Rollback of a lease, with the wait for an earlier correction. The
+	// end of the caller's context does not. It also bounds the give-backs of a denied cascade. Defaults to 10 s.
 	CleanupTimeout time.Duration
 	// Observer receives the events of acquires, leases and writes. Defaults to none.
 	Observer observe.Observer

@@ -97,8 +97,9 @@ func (o Occupied) DecideMoves(stored []Epoch, hold, now int64) Moves {
 // Free returns the number of freed slots. It is below 0 if the moves take more.
 func (m *Moves) Free() int64 { return SumSlots(m.Past) + SumSlots(m.Back) - m.Again }
 
-// IsOwn reports whether the moves change slots of the process.
-func (m *Moves) IsOwn() bool { return len(m.Back) > 0 || len(m.Renewed) > 0 || m.Again > 0 }
+// ChangesHeld reports whether the moves give back, renew or take again slots of the process. Slots for new calls and
+// removed past epochs do not count.
+func (m *Moves) ChangesHeld() bool { return len(m.Back) > 0 || len(m.Renewed) > 0 || m.Again > 0 }
 
 // EpochChange is the change of one epoch of an item by a write. It adds Add to the slots and requires at least
 // Least of them. Least is 0 if no slot of the process leaves the epoch.

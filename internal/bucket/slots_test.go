@@ -161,7 +161,7 @@ func TestSlotsInEveryHistory(t *testing.T) {
 				return
 			}
 			m := p.of.DecideMoves(w.stored(), hold, w.now+p.ahead)
-			if m.New = takes; !m.IsOwn() && takes == 0 {
+			if m.New = takes; !m.ChangesHeld() && takes == 0 {
 				return
 			}
 			p.flight = &m

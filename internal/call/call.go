@@ -129,7 +129,7 @@ func (c *Call) known(amounts []plan.Signed) []plan.Signed {
 		case c.unlimited || named.Lifts(a.Name):
 			return true
 		}
-		return c.passesOver() && !named.Hides(a.Name) && !fallback.Replaced(named, a.Name)
+		return c.passesOver() && !named.Hides(a.Name) && !fallback.ReplacesOption(named, a.Name)
 	})
 }
 

@@ -24,7 +24,7 @@ type Desk struct {
 	NowMS            func() int64
 	// Observer receives events.
 	Observer observe.Observer
-	// Cleanup bounds the writes of a lease after its caller's context has ended.
+	// Cleanup bounds each correction of a lease; the end of its caller's context does not.
 	Cleanup time.Duration
 
 	// Routes find the buckets of a call. Table knows whether the table answers, and Buckets and Transact send

@@ -170,7 +170,7 @@ func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error 
 	if read := rs.configs.ReadSince(key); !read.IsZero() && read.Before(since) {
 		since = read
 	}
-	if rs.table.HeardSince(since) {
+	if rs.table.AnsweredSince(since) {
 		return err
 	}
 	return &fault.UnavailableError{Op: ReadConfig, Err: Silence{errOutOfTime}, RetryAfter: rs.table.RetryAfter()}

@@ -36,7 +36,7 @@ func (t *taking) admitByPolicy(lv *level) error {
 	lv.degraded = true
 	beside := lane.BesideOf(lv.lane)
 	if lv.policyOf(t.policy) == Allow {
-		lv.noteAnswer(beside.Memory(lv.cfg))
+		lv.noteAnswer(beside.LastResult(lv.cfg))
 		return nil
 	}
 	r, admitted, room := beside.AdmitLocally(lv.asked, lv.cfg, t.desk.Share, t.desk.NowMS())

@@ -183,9 +183,9 @@ func isOutdated(err error) bool {
 	return hasReason[*Outdated](err) && !isUnconfirmed(err)
 }
 
-// isKnownRefusal reports whether an error comes from memory, without a question to the bucket: a
-// block, a pause, or a missing record.
-func isKnownRefusal(err error) bool {
+// needsNoBucket reports whether an error is a block, a pause or a missing record, which no bucket has to confirm.
+// If nothing was read for it either, the call counts as decided from memory.
+func needsNoBucket(err error) bool {
 	return hasReason[*Blocked](err) || hasReason[*Paused](err) || hasReason[*Unrecorded](err)
 }
 

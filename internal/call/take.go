@@ -42,7 +42,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			continue
 		}
 		if err != nil {
-			return nil, p.began.IsZero() && isKnownRefusal(err), err
+			return nil, p.began.IsZero() && needsNoBucket(err), err
 		}
 		// Decisions from memory: prefetched tokens, a denial.
 		t := c.startTake(at, p)
@@ -121,7 +121,7 @@ func (t *taking) take(ctx context.Context) error {
 		err = t.admitSilent()
 	}
 	if t.at != nil && err == nil {
-		err = t.standAside()
+		err = t.checkContest()
 	}
 	switch {
 	case err != nil: // no bucket is asked

@@ -151,8 +151,9 @@ type aside struct{ level *level }
 
 func (*aside) Error() string { return "others compete for the bucket" }
 
-// standAside returns an aside for a caller of Wait that stands in no line yet; nil if nobody competes.
-func (t *taking) standAside() error {
+// checkContest returns an *aside if waiters of other processes compete for the bucket of a level: Wait then joins
+// the line before its first try. It returns nil if nobody competes, or if the caller stands in a line already.
+func (t *taking) checkContest() error {
 	if t.at.waiter != nil {
 		return nil
 	}

@@ -20,7 +20,7 @@ type Resolved struct {
 	*Kind
 	// ParentID is the parent in the entity's record; "" without one.
 	ParentID string
-	// ReadAt and Tick were taken before the read: DynamoDB's time in milliseconds, and Options.Tick.
+	// ReadAt and Tick were taken before the read: DynamoDB's time in milliseconds, and Clock.Tick.
 	ReadAt, Tick int64
 	// Limits is the bucket's configuration. It is nil without stored limits. See Fallback.LimitsOf.
 	Limits *plan.Config
@@ -77,7 +77,7 @@ func (c *Resolved) givenPlan() *planItems {
 	return c.seldom.given
 }
 
-// sourceItems are the items from which a configuration is resolved. An item that does not exist is nil.
+// storedItems are the items from which a configuration is resolved. An item that does not exist is nil.
 type storedItems struct {
 	Items
 	// record is the entity's record, and recorded means that it exists.

@@ -47,7 +47,7 @@ func (f *Fallback) CheckNames(n *Named) *Invalid {
 			return f.UnknownLimit(n, name)
 		case n.Charges(name) || n.Unlimited || n.Lifts(name):
 			known++
-		case !n.IgnoreUnknown || f.Replaced(n, name):
+		case !n.IgnoreUnknown || f.ReplacesOption(n, name):
 			return f.UnknownLimit(n, name)
 		}
 	}
@@ -65,7 +65,7 @@ func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
 		return &Invalid{Field: field, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q, which have none", n.Entity, n.Resource)}
 	}
 	why, fix := Unknown(wonBy(n.Buckets[0].Config))
-	if f.Replaced(n, name) {
+	if f.ReplacesOption(n, name) {
 		why, fix = NotInForce(wonBy(n.Buckets[0].Config), sources.Options)
 	}
 	for _, b := range n.Buckets {
@@ -116,8 +116,9 @@ func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
 	return nil
 }
 
-// Replaced reports whether the limiter's own options have a limit that stored sources replace.
-func (f *Fallback) Replaced(n *Named, name string) bool {
+// ReplacesOption reports whether Options have the named limit, but stored limits replaced them for the bucket. A
+// call that names such a limit is refused, even with WithIgnoreUnknown.
+func (f *Fallback) ReplacesOption(n *Named, name string) bool {
 	if f == nil || len(n.Buckets) == 0 {
 		return false
 	}

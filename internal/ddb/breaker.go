@@ -366,15 +366,15 @@ func (b *Breaker) LastAnswer() time.Time {
 	return b.outage.lastAnswer
 }
 
-// recordTry records that one try of a request was answered, for HeardSince. It does nothing if b is nil.
+// recordTry records that one try of a request was answered, for AnsweredSince. It does nothing if b is nil.
 func (b *Breaker) recordTry() {
 	if b != nil {
 		b.heard.Store(b.opts.Now().UnixNano())
 	}
 }
 
-// HeardSince reports whether anything was answered since an instant, even if it was one try of a request.
-func (b *Breaker) HeardSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
+// AnsweredSince reports whether the table answered a request, or one try of a request, after an instant.
+func (b *Breaker) AnsweredSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
 
 // RetryAfter returns the time until the next probe. It is 250 ms while a probe is in flight, and 0 while the
 // table is closed.

@@ -205,8 +205,9 @@ func (b *Beside) Disputed(w *Waiter) bool {
 	return b.known.known && LineOf(b.lane).disputed(w, b.known.image)
 }
 
-// Memory returns the lane's last image of the bucket, however old.
-func (b *Beside) Memory(cfg *plan.Config) Result {
+// LastResult returns the result of a call that the policy Allow admits without the bucket: the lane's last image,
+// however old, marked Degraded. It is empty without an image.
+func (b *Beside) LastResult(cfg *plan.Config) Result {
 	if !b.known.known || b.known.image == nil {
 		return Result{}
 	}

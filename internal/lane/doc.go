@@ -66,7 +66,7 @@
 //
 // No lock is held over a request or a wait. Locks are taken in this order: Lane.mu, and last that of
 // its line or pacer, told.mu, or one of the registry's. Notices of outcomes run after Lane.mu has been
-// released, because they take locks of their own. A turn holds no lock: begin copies its input from the
+// released, because they take locks of their own. A turn holds no lock: beginTurn copies its input from the
 // lane, and recordAnswer writes its outcome back. The goroutine that runs the lane reads the states of the
 // ops that it carries without the lock.
 package lane

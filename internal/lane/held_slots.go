@@ -216,7 +216,7 @@ func secondAt(elapsed int64) int64 { return elapsed/1000 + unknownSecond + 1 }
 func (s *heldSlots) take(rows plan.Rows, incarnation []byte, second int64) (taken []plan.Signed) {
 	for i := range rows {
 		moves := rows[i].Moves()
-		if moves == nil || moves.New == 0 && !moves.IsOwn() {
+		if moves == nil || moves.New == 0 && !moves.ChangesHeld() {
 			continue
 		}
 		if string(s.Incarnation) != string(incarnation) { // another bucket has none of the slots
@@ -238,7 +238,7 @@ func (s *heldSlots) take(rows plan.Rows, incarnation []byte, second int64) (take
 // doubt books the moves of a write without an answer.
 func (s *heldSlots) doubt(rows plan.Rows) {
 	for i := range rows {
-		if moves := rows[i].Moves(); moves != nil && moves.IsOwn() {
+		if moves := rows[i].Moves(); moves != nil && moves.ChangesHeld() {
 			limit, _ := s.limit(rows[i].Name)
 			limit.Unanswered(moves)
 		}

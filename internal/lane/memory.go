@@ -191,7 +191,8 @@ func (m *Memory) ForgetOwnWrite() {
 	m.learnt.own.set(nil)
 }
 
-// Recall decides a take from the last image, if that is recent. ok is false if the image cannot decide:
+// Recall reports whether the last image, if that is recent, denies a take. One that fits must still ask the bucket,
+// as nothing is granted from memory. ok is false if the image cannot decide:
 // it is too old, it lacks a limit, or the take does not fit although this process may just have given
 // tokens back.
 func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {

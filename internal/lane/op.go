@@ -36,7 +36,7 @@ type Op struct {
 	// rides means that the op is queued and waits for a write that another op needs. The lane's mutex guards it.
 	charges, refunds, lapses, rides bool
 
-	listOfOne [1]*Op // for alone
+	listOfOne [1]*Op // the room of asList
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not
 	// wait in line.
 	Waiter *Waiter

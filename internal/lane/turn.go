@@ -18,7 +18,7 @@ type turn struct {
 	owner *Registry
 	lane  *Lane
 	site  site
-	// extra are the lane's extra parts as of begin.
+	// extra are the lane's extra parts as of beginTurn.
 	extra *extra
 	// ctx is the context of the requests: that of the caller, while the lane runs on its goroutine.
 	ctx context.Context
@@ -36,7 +36,7 @@ func (t *turn) prepare() bool {
 		stale = t.extra.line.staleFor(t.takes, t.known.image, t.now)
 	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
-		t.known.isWary(t.takes, stale, t.now) // a bucket that other processes use is read before a write of takes
+		t.known.isWary(t.takes, stale, t.now) // other processes use the bucket: it is read first if little is left and the image is old
 	var lost, untried bool // give-backs of other buckets than the image's
 	if len(t.adjusts) > 0 && t.known.known {
 		lost, untried = t.findUnplaced(t.known.image)

@@ -83,7 +83,8 @@ func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 }
 
 // verify replays all recorded writes, up to the first with a violation, and returns the
-// violations. It holds the oracle's lock.
+// violations. After a clean replay it also reports granted operations that never landed. It holds the oracle's
+// lock.
 func (j *judge) verify() []string {
 	j.oracle.mu.Lock() // timers write the lapsed tokens
 	defer j.oracle.mu.Unlock()

@@ -180,7 +180,7 @@ func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, fa
 	if granted {
 		debited, _ := r.sent.aheadIn(name)
 		t.queue += a.Take
-		if wrong := r.j.admits(t, name, a.Take-debited, l.Burst, r.at); wrong != "" {
+		if wrong := r.j.admitFromMemory(t, name, a.Take-debited, l.Burst, r.at); wrong != "" {
 			r.fail("%s", wrong)
 		}
 		if over := t.queue - l.Burst - r.j.slack(t); over > 0 {

@@ -4,9 +4,10 @@ import "fmt"
 
 // Limiters that prefetch. Admissions from memory are judged at their own instant, not at that of the debit.
 
-// admits adds an admission to the limit's queue of admissions, and returns the violation of its
-// bound, or "". The bound is the burst plus the refill, give-backs and adjusts of one horizon.
-func (j *judge) admits(t *truth, name string, amount, burst, at int64) (wrong string) {
+// admitFromMemory adds an admission to the limit's queue of admissions, and returns the violation of its bound, or
+// "". The bound is the burst plus the refill, give-backs and adjusts of one horizon. There is none for a quota, or
+// without prefetch.
+func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) (wrong string) {
 	if j.rules.horizon == 0 || t.quota {
 		return ""
 	}
@@ -56,7 +57,7 @@ func (j *judge) admitted(e *served) {
 		if t == nil || i < 0 {
 			continue
 		}
-		if wrong := j.admits(t, a.Name, a.Amount, j.images[e.entity].Limits[i].Burst, e.at); wrong != "" {
+		if wrong := j.admitFromMemory(t, a.Name, a.Amount, j.images[e.entity].Limits[i].Burst, e.at); wrong != "" {
 			j.violations = append(j.violations, fmt.Sprintf("served at %d: %s", e.at, wrong))
 		}
 		if t.ahead.held -= a.Amount; t.ahead.held < 0 {

@@ -30,7 +30,7 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After returns the image that a plan leaves at the view's time, with taken debited. Amounts also listed in
+// After returns the image that a write leaves at the view's time, with taken debited. Amounts also listed in
 // beyond go to the counter alone.
 func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	after := *v.Projected()

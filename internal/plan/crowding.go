@@ -108,7 +108,7 @@ type Evidence struct {
 	mostSlack     int64
 }
 
-// EvidenceOf compares a plan with the bucket after it, or with the bucket that refused it.
+// EvidenceOf compares a write with the bucket after it, or with the bucket that refused it.
 func EvidenceOf(p *Write, landed bool, after *schema.Image, now int64) Evidence {
 	m := Evidence{landed: landed}
 	seen, list := p.changes()

@@ -200,7 +200,7 @@ func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 
 // isZero reports whether the write does nothing to the limit.
 func (r *Row) isZero() bool {
-	return r.Amounts == (bucket.Amounts{}) && r.Late == 0 && (r.moves == nil || !r.moves.IsOwn())
+	return r.Amounts == (bucket.Amounts{}) && r.Late == 0 && (r.moves == nil || !r.moves.ChangesHeld())
 }
 
 // GivenBack returns the change of the limit by a write that only gives back; false if the write leaves it

@@ -331,7 +331,7 @@ func (v View) withInFlight(rows Rows) Rows {
 
 // MovesSlots reports whether a write moves slots that the process has. It must land at most once then.
 func (rows Rows) MovesSlots() bool {
-	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil && r.moves.IsOwn() })
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil && r.moves.ChangesHeld() })
 }
 
 // HasMoves reports whether the write changes limits of calls in flight.

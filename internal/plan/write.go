@@ -217,7 +217,7 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 			c.boundDebt()
 		}
 		s.TTL = max(s.TTL, ttl)
-		s.Backs = s.Backs || c.back > 0 || r.moves != nil && r.moves.IsOwn() || r.Late+c.back < r.Back // some come off the counter alone
+		s.Backs = s.Backs || c.back > 0 || r.moves != nil && r.moves.ChangesHeld() || r.Late+c.back < r.Back // some come off the counter alone
 		s.Limits = append(s.Limits, c.Change)
 	}
 	if len(s.Limits) == 0 {

@@ -2,7 +2,7 @@ package schema
 
 import "strconv"
 
-// GiveBack is the write that only gives tokens back. It needs no image and commutes with every other write.
+// GiveBack is the write that only gives tokens back. It needs no image and commutes with every write that leaves its op slot alone.
 // It requires the limits to exist in the incarnation from which the tokens were taken, and its op rule makes
 // it land at most once.
 type GiveBack struct {

@@ -75,7 +75,7 @@ func (d *decoder) decodeManifest(f file) {
 	d.decodeSource(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
-		d.checkName(path, checkResource(name))
+		d.checkName(path, checkResourceKey(name))
 		d.decodeSource(admin.Scope{Everyone: true, Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
@@ -127,8 +127,9 @@ func CheckName(name string) string {
 	return schema.CheckEntity(name)
 }
 
-// checkResource returns the fault of a resource's name, or "".
-func checkResource(name string) string {
+// checkResourceKey returns the fault of a key of the file's 'resources', or "". It refuses the name for every
+// resource, because those limits belong under 'system'.
+func checkResourceKey(name string) string {
 	if name == schema.DefaultResource {
 		return fmt.Sprintf("%q means every resource: write the limits under 'system'", name)
 	}

@@ -281,8 +281,8 @@ func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
 	return more, less
 }
 
-// compareRates compares two limits by their refill a second. Two quotas are equal, and a quota counts as
-// more than a token bucket.
+// compareRates compares the refill rates of two versions of a limit, of the same kind and window, as cmp.Compare
+// does. Two quotas are equal, as are two limits of calls in flight: only their bursts differ.
 func compareRates(a, b dynalimit.Limit) int {
 	high, low := bits.Mul64(uint64(a.RefillAmount), uint64(b.RefillPeriod))
 	high2, low2 := bits.Mul64(uint64(b.RefillAmount), uint64(a.RefillPeriod))
