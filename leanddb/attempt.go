@@ -62,9 +62,7 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 	if w.body, ok = appendUpdate(w.body[:0], in); !ok {
 		return nil, nil, false
 	}
-	r, sent := t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow())
-	a.exchange(a.options.HTTPClient, r)
-	_ = sent.Close() // never fails
+	a.exchange(a.options.HTTPClient, t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow()))
 	return a.finish(w, retryer)
 }
 

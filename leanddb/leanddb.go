@@ -2,10 +2,9 @@
 // processor time: UpdateItem. It encodes, signs and decodes these requests itself, and sends the
 // same bytes.
 //
-//	client, err := awsclient.New(ctx, nil)
 //	repo, err := dynalimit.NewRepository(leanddb.New(client), "limits", nil)
 //
-// The Client uses the credentials, the endpoint, the retryer and the HTTP client of the SDK's
+// awsclient.NewLean makes such a client for a busy service. The Client uses the credentials, the endpoint, the retryer and the HTTP client of the SDK's
 // client. It copies the first request of the SDK, and checks that it computes the same signature
 // for it. If the signature differs, the SDK sends all requests.
 //

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -42,7 +45,9 @@ type outcome struct {
 // script is an HTTP client that returns one outcome after the other, and the last one for ever.
 type script struct {
 	outcomes []outcome
-	sent     []sentRequest
+	// mu guards sent. Endpoint discovery sends from a goroutine of its own; it is not recorded.
+	mu   sync.Mutex
+	sent []sentRequest
 }
 
 // emptySuccess is the answer to an UpdateItem that returns no values.
@@ -53,6 +58,11 @@ func (s *script) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.HasSuffix(r.Header.Get("X-Amz-Target"), ".DescribeEndpoints") {
+		return nil, errors.New("no discovery")
 	}
 	s.sent = append(s.sent, sentRequest{r, body, middleware.GetOperationName(r.Context()) != ""})
 	next := emptySuccess
@@ -79,7 +89,11 @@ func (s *script) Do(r *http.Request) (*http.Response, error) {
 }
 
 // last returns the last request.
-func (s *script) last() sentRequest { return s.sent[len(s.sent)-1] }
+func (s *script) last() sentRequest {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sent[len(s.sent)-1]
+}
 
 var keys = credentials.NewStaticCredentialsProvider("AKIATEST", "a secret", "")
 

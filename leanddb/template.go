@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -186,8 +185,9 @@ func (t *template) listSigned(r *http.Request) {
 }
 
 // newRequest makes the request with the body of w, signed at now plus the offset. most is the number
-// of tries that the retryer allows. The result's payload must be closed before w is used again.
-func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credentials, most int, offset time.Duration) (*http.Request, *payload) {
+// of tries that the retryer allows. The request has a copy of the body, because an HTTP client may read
+// it after its answer. By its type net/http sees that it is in memory, and sends it with the header.
+func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credentials, most int, offset time.Duration) *http.Request {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	id[6], id[8] = id[6]&0x0f|0x40, id[8]&0x3f|0x80
@@ -211,7 +211,7 @@ func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credenti
 	v := variable{text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], c.SessionToken, text[ends[2]:]}
 
 	values := [...]string{v.invocation, v.attempt, v.date, string(t.appendAuthorization(w, &v, c)), v.token}
-	header := make(http.Header, len(t.request.Header)+len(values))
+	header := make(http.Header, len(t.request.Header)+len(values)-1)
 	maps.Copy(header, t.request.Header)
 	header[invocationField] = values[0:1:1]
 	header[attemptField] = values[1:2:2]
@@ -220,10 +220,10 @@ func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credenti
 	if v.token != "" {
 		header[tokenField] = values[4:5:5]
 	}
-	sent := &payload{rest: w.body}
 	r := t.request.WithContext(ctx)
-	r.URL, r.Header, r.Body, r.ContentLength = cloneURL(t.request.URL), header, sent, int64(len(w.body))
-	return r, sent
+	r.URL, r.Header, r.ContentLength = cloneURL(t.request.URL), header, int64(len(w.body))
+	r.Body = io.NopCloser(bytes.NewReader(bytes.Clone(w.body)))
+	return r
 }
 
 // appendUUID appends the text of an id.
@@ -272,31 +272,4 @@ func (t *template) keyOf(c *aws.Credentials, day string) *signingKey {
 		t.signing.Store(k)
 	}
 	return k
-}
-
-// payload is the body of a request. After Close it returns no more bytes, so that their memory can
-// be used again although the HTTP client may read late.
-type payload struct {
-	mu   sync.Mutex
-	rest []byte
-}
-
-// Read implements io.Reader.
-func (p *payload) Read(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	n := copy(b, p.rest)
-	p.rest = p.rest[n:]
-	if n == 0 && len(b) > 0 {
-		return 0, io.EOF
-	}
-	return n, nil
-}
-
-// Close implements io.Closer.
-func (p *payload) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.rest = nil
-	return nil
 }

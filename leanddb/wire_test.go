@@ -23,7 +23,8 @@ const (
 	chunked     = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1d\r\n" + `{"Attributes":{"a":{"N":"1"}}}` + "\r\n"
 )
 
-// wireFaults are what a server does with a connection after it has read a request.
+// wireFaults are what a server does with a connection after it has read a request. Silence within a body
+// is not among them: when its context ends, net/http itself returns one of two errors.
 var wireFaults = map[string]func(net.Conn){
 	"cut":           func(net.Conn) {},
 	"reset":         func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
@@ -35,10 +36,6 @@ var wireFaults = map[string]func(net.Conn){
 	"no HTTP":       func(c net.Conn) { fmt.Fprint(c, "hello\r\n\r\n") },
 	"whole":         func(c net.Conn) { fmt.Fprint(c, wholeAnswer) },
 	"silence":       func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
-	"silence in the body": func(c net.Conn) {
-		fmt.Fprint(c, wholeAnswer[:len(wholeAnswer)-20])
-		_, _ = io.Copy(io.Discard, c)
-	},
 }
 
 // faultyServer serves one request a connection: the first good ones whole, the next by a fault, and
