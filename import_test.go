@@ -52,10 +52,11 @@ var importTable = []importRow{
 		reason: "the limiter takes a client from its user; engines, budgets and tools are not its business",
 	},
 	{
-		folder: "awsclient",
-		std:    []string{"context", "fmt", "log/slog", "net/http", "sync"},
-		others: []string{sdk},
-		reason: "it loads the SDK's configuration, which nobody carries who makes his client himself",
+		folder:  "awsclient",
+		std:     []string{"context", "fmt", "log/slog", "net/http", "sync"},
+		project: []string{"leanddb"},
+		others:  []string{sdk},
+		reason:  "it loads the SDK's configuration, which nobody carries who makes his client himself",
 	},
 	{
 		folder: "leanddb",

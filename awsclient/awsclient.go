@@ -20,6 +20,8 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/leanddb"
 )
 
 // IdleConnections is how many idle connections a client keeps.
@@ -63,6 +65,18 @@ func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
 			d.BaseEndpoint = &o.Endpoint
 		}
 	}), nil
+}
+
+// NewLean is New with a client that costs a limiter less processor time: see package leanddb.
+//
+//	client, err := awsclient.NewLean(ctx, nil)
+//	repo, err := dynalimit.NewRepository(client, "limits", nil)
+func NewLean(ctx context.Context, opts *Options) (*leanddb.Client, error) {
+	client, err := New(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	return leanddb.New(client), nil
 }
 
 var adaptive sync.Once

@@ -49,6 +49,20 @@ func TestClientKeepsItsConnections(t *testing.T) {
 	assert.Same(t, own, awsclient.FromConfig(aws.Config{HTTPClient: own}).Options().HTTPClient, "a client of the caller's stays")
 }
 
+func TestLeanClientIsTheSame(t *testing.T) {
+	alone(t, map[string]string{"AWS_REGION": "eu-west-1"})
+	client, err := awsclient.NewLean(t.Context(), &awsclient.Options{Endpoint: "http://localhost:8000"})
+	require.NoError(t, err)
+	pool, ok := client.Options().HTTPClient.(*awshttp.BuildableClient)
+	require.True(t, ok)
+	assert.Equal(t, awsclient.IdleConnections, pool.GetTransport().MaxIdleConnsPerHost)
+	assert.Equal(t, "http://localhost:8000", *client.Options().BaseEndpoint)
+
+	alone(t, nil)
+	_, err = awsclient.NewLean(t.Context(), nil)
+	require.ErrorContains(t, err, "options.Region")
+}
+
 func TestClientTakesItsOptions(t *testing.T) {
 	alone(t, map[string]string{"AWS_REGION": "eu-west-1"})
 	client, err := awsclient.New(t.Context(), &awsclient.Options{Region: "eu-north-1", Endpoint: "http://localhost:8000"})
