@@ -63,7 +63,7 @@ mutants: ## Put dangerous changes into a copy of the source; the tests must noti
 	@scripts/mutants.sh $(ARGS)
 
 .PHONY: bench
-bench: ## Measure the limiter and print one table beside what must hold (7 minutes)
+bench: ## Measure the limiter and print one table beside what must hold (9 minutes)
 	@cd bench && go run ./report $(ARGS)
 
 .PHONY: bench-go

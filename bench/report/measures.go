@@ -16,6 +16,7 @@ var suites = []suite{
 	{"acquire", "bench", []string{"-test.bench=Own|Denial|Prefetched|Arithmetic|InProcess", "-test.benchtime=500ms"}},
 	{"memory", "bench", []string{"-test.bench=Heap", "-test.benchtime=1x"}},
 	{"contend", "bench/contend", []string{"-test.bench=Contend/^(1x32|1x256|8x64|exhausted)$", "-test.benchtime=1x"}},
+	{"spread", "bench/spread", []string{"-test.bench=Spread", "-test.benchtime=1x"}},
 	{"beside", "bench/contend", []string{"-test.bench=Contend/^beside$", "-test.benchtime=1x", "-for=3s"}},
 	{"scale", "bench/scale", []string{"-test.bench=Scale/^many-", "-test.benchtime=1x", "-for=20s"}},
 	{"scale", "bench/scale", []string{"-test.bench=Scale/^(A|A-1s|A-250ms|A2)$", "-test.benchtime=1x", "-for=10s"}},
@@ -118,6 +119,7 @@ func measures() []measure {
 		{"— p99", "Contend/8x64", "p99-ms", atMost(50), ""},
 		{"— requests for a landed write", "Contend/8x64", "requests/landed", atMost(1.05), ""},
 	}
+	all = append(all, spreads()...)
 	for _, part := range []string{"level", "wait", "spend", "claim"} {
 		all = append(all, measure{"arithmetic of one limit: " + part, "Arithmetic/" + part, "ns/op", none, ""})
 	}
@@ -129,6 +131,20 @@ func measures() []measure {
 		}
 	}
 	return append(append(append(all, fleets()...), keepers()...), outages()...)
+}
+
+// spreads returns the measures of the suite spread.
+func spreads() []measure {
+	return []measure{
+		{"10,000 keys, 32 callers, 5 ms: CPU of an acquire ÷ one POST of net/http", "Spread/keys", "sdk-cpu-ratio", atMost(4.5), "sdk-us post-us sdk-calls/s sdk-p50-ms sdk-allocs sdk-bytes"},
+		{"— over leanddb", "Spread/keys", "lean-cpu-ratio", atMost(2.4), "lean-us lean-calls/s lean-p50-ms"},
+		{"— — allocations", "Spread/keys", "lean-allocs", atMost(150), "post-allocs"},
+		{"— — bytes", "Spread/keys", "lean-bytes", atMost(14_000), "post-bytes"},
+		{"a light key beside 256 callers of 498 keys: p50 ÷ alone", "Spread/light", "sdk-p50-ratio", atMost(2), "sdk-alone-ms sdk-beside-ms"},
+		{"— over leanddb", "Spread/light", "lean-p50-ratio", atMost(2), "lean-alone-ms lean-beside-ms"},
+		{"a key that is called every 70 s: read units", "Spread/rare", "rcu/op", atMost(4), "wcu/op"},
+		{"— round trips", "Spread/rare", "trips", atMost(1.05), ""},
+	}
 }
 
 // fleets returns the measures of the suite scale.
