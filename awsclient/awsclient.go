@@ -67,10 +67,7 @@ func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
 	}), nil
 }
 
-// NewLean is New with a client that costs a limiter less processor time: see package leanddb.
-//
-//	client, err := awsclient.NewLean(ctx, nil)
-//	repo, err := dynalimit.NewRepository(client, "limits", nil)
+// NewLean is New with a client of package leanddb. It takes less processor time.
 func NewLean(ctx context.Context, opts *Options) (*leanddb.Client, error) {
 	client, err := New(ctx, opts)
 	if err != nil {

@@ -119,7 +119,7 @@ func measures() []measure {
 		{"— p99", "Contend/8x64", "p99-ms", atMost(50), ""},
 		{"— requests for a landed write", "Contend/8x64", "requests/landed", atMost(1.05), ""},
 	}
-	all = append(all, spreads()...)
+	all = append(all, spreadMeasures()...)
 	for _, part := range []string{"level", "wait", "spend", "claim"} {
 		all = append(all, measure{"arithmetic of one limit: " + part, "Arithmetic/" + part, "ns/op", none, ""})
 	}
@@ -133,8 +133,8 @@ func measures() []measure {
 	return append(append(append(all, fleets()...), keepers()...), outages()...)
 }
 
-// spreads returns the measures of the suite spread.
-func spreads() []measure {
+// spreadMeasures returns the measures of the suite spread.
+func spreadMeasures() []measure {
 	return []measure{
 		{"10,000 keys, 32 callers, 5 ms: CPU of an acquire ÷ one POST of net/http", "Spread/keys", "sdk-cpu-ratio", atMost(4.5), "sdk-us post-us sdk-calls/s sdk-p50-ms sdk-allocs sdk-bytes"},
 		{"— over leanddb", "Spread/keys", "lean-cpu-ratio", atMost(2.4), "lean-us lean-calls/s lean-p50-ms"},

@@ -15,13 +15,13 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/subject"
 )
 
-// sample is a request of a limiter that can be sent again: a take of a bucket that is never empty.
+// sample is a repeatable request of a limiter: a take of a bucket that never runs empty.
 type sample struct {
 	*http.Request
 	body []byte
 }
 
-// sampler is an HTTP client that keeps the last UpdateItem.
+// sampler is an HTTP client. It keeps the last UpdateItem.
 type sampler struct {
 	next aws.HTTPClient
 	last sample
@@ -40,13 +40,13 @@ func (s *sampler) Do(r *http.Request) (*http.Response, error) {
 	return s.next.Do(r)
 }
 
-// newPost returns a caller that sends one of a limiter's own requests by net/http alone, and reads the answer.
-// Each caller has a request of its own, for keys beyond those of the limiters.
+// newPost returns a caller of net/http alone. It sends requests of a limiter again, and reads the answers.
+// Their keys come after those of the limiters.
 func newPost(ctx context.Context, s settings, client *http.Client) (caller, error) {
 	samples := make([]sample, s.Callers)
 	for i := range samples {
 		keep := &sampler{next: client}
-		limiter, err := open(program.Remote(s.Endpoint, keep))
+		limiter, err := openLimiter(program.Remote(s.Endpoint, keep))
 		if err != nil {
 			return nil, err
 		}

@@ -12,16 +12,15 @@ import (
 )
 
 const (
-	// rarely is the interval between two calls of a key that is called rarely: more than the TTL of a
-	// configuration.
+	// rarely is the interval between two calls of a rare key: more than the TTL of a configuration.
 	rarely = 70 * time.Second
 	// roundTrip is the time of a request in virtual time.
 	roundTrip = 5 * time.Millisecond
 )
 
-// sparse calls each of so many keys so often, rarely, in virtual time, in a process that is warm. It returns
-// units and round trips a call.
-func sparse(ctx context.Context, keys, calls int) (program.Values, error) {
+// callRarely calls keys in virtual time, each at long intervals, in a warm process. It returns units and round trips
+// a call.
+func callRarely(ctx context.Context, keys, calls int) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()
 	if err := subject.Make(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, 1000), keys, 0); err != nil {

@@ -1,10 +1,10 @@
-// Package spread measures calls that share no write: of many keys, of a key that is called rarely, and of a
-// light key beside a storm over many keys:
+// Package spread measures calls without a shared write: of many keys, of a rare key, and of a light key
+// beside a storm over many keys:
 //
 //	go test -run '^$' -bench Spread -benchtime 1x ./spread
 //
-// One process makes the calls. Over the SDK's client, over package leanddb and, for comparison, by net/http
-// alone they take turns in it. Its store is ddbmem in the parent process, over HTTP on loopback.
+// One process makes the calls. The SDK's client, package leanddb and net/http alone take turns in it. Its
+// store is ddbmem in the parent process, over HTTP on loopback.
 package spread
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/dynalimit/dynalimit/leanddb"
 )
 
-// settings are the task of the process that makes the calls.
+// settings are the task of the process.
 type settings struct {
 	Endpoint string        `json:"endpoint"`
 	Keys     int           `json:"keys"`
@@ -38,18 +38,18 @@ type settings struct {
 	Light bool `json:"light"`
 }
 
-// burst is the burst of the buckets, which never run empty.
+// burst is the burst of the buckets. They never run empty.
 const burst = 1_000_000_000
 
-// sides are what the calls are made with.
+// sides are the clients that take turns.
 var sides = []string{"post", "sdk", "lean"}
 
 // caller makes one call of a key.
 type caller func(ctx context.Context, key int) error
 
-// run lets a process make calls on a ddbmem that takes the given time before each request, and returns its
-// values.
-func (s settings) run(ctx context.Context, before time.Duration) (v program.Values, err error) {
+// runProcess starts the process on a ddbmem with a delay before each request. It returns the values of the
+// process.
+func (s settings) runProcess(ctx context.Context, before time.Duration) (v program.Values, err error) {
 	db := ddbmem.New()
 	defer db.Close()
 	endpoint, end, err := program.Serve(ctx, db)
@@ -70,8 +70,8 @@ func (s settings) run(ctx context.Context, before time.Duration) (v program.Valu
 	return v, child.Hear(&v)
 }
 
-// work is the main function of the process.
-func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
+// serveOrders is the main function of the process.
+func serveOrders(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var s settings
 	if err := orders.Decode(&s); err != nil {
 		return err
@@ -80,12 +80,12 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 	if err != nil {
 		return err
 	}
-	measure := m.compare
+	measure := m.compareSides
 	if s.Light {
 		measure = m.compareLight
 	}
 	v, err := measure(ctx)
-	return errors.Join(err, m.close(ctx), answers.Encode(v))
+	return errors.Join(err, m.closeAll(ctx), answers.Encode(v))
 }
 
 // measurement is the process's part of a run.
@@ -96,7 +96,7 @@ type measurement struct {
 	idle     []func()
 }
 
-// newMeasurement makes a caller of each side and calls each key once, so that everything is warm.
+// newMeasurement makes a caller of each side, and warms it.
 func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 	m := &measurement{settings: s, callers: map[string]caller{}}
 	for _, side := range sides[1:] {
@@ -105,7 +105,7 @@ func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 		if side == "lean" {
 			client = leanddb.New(sdk)
 		}
-		limiter, err := open(client)
+		limiter, err := openLimiter(client)
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 			_, err := limiter.Acquire(ctx, subject.Entity(key), subject.Resource, subject.One)
 			return err
 		}
-		if err := m.warm(ctx, m.callers[side]); err != nil {
+		if err := m.warmKeys(ctx, m.callers[side]); err != nil {
 			return nil, err
 		}
 	}
@@ -125,8 +125,8 @@ func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 	return m, err
 }
 
-// open returns a limiter that gives up no request on a busy machine.
-func open(client dynalimit.DynamoDB) (*dynalimit.RateLimiter, error) {
+// openLimiter returns a limiter with a long request timeout, for busy machines.
+func openLimiter(client dynalimit.DynamoDB) (*dynalimit.RateLimiter, error) {
 	repo, err := dynalimit.NewRepository(client, subject.Table, &dynalimit.RepositoryOptions{RequestTimeout: 10 * time.Second})
 	if err != nil {
 		return nil, err
@@ -134,8 +134,8 @@ func open(client dynalimit.DynamoDB) (*dynalimit.RateLimiter, error) {
 	return dynalimit.New(repo, nil)
 }
 
-// warm calls each key twice: the second call finds the answer of the first in memory.
-func (m *measurement) warm(ctx context.Context, call caller) error {
+// warmKeys calls each key twice. The second call finds the answer of the first in memory.
+func (m *measurement) warmKeys(ctx context.Context, call caller) error {
 	var wg sync.WaitGroup
 	failures := make([]error, m.Callers)
 	for g := range m.Callers {
@@ -149,8 +149,8 @@ func (m *measurement) warm(ctx context.Context, call caller) error {
 	return errors.Join(failures...)
 }
 
-// close closes the limiters and idle connections.
-func (m *measurement) close(ctx context.Context) (err error) {
+// closeAll closes the limiters and idle connections.
+func (m *measurement) closeAll(ctx context.Context) (err error) {
 	for _, l := range m.limiters {
 		err = errors.Join(err, l.Close(ctx))
 	}
@@ -160,7 +160,7 @@ func (m *measurement) close(ctx context.Context) (err error) {
 	return err
 }
 
-// turn is what one side did in one turn.
+// turn is the sum of the calls of one turn.
 type turn struct {
 	calls                  int
 	cpu                    time.Duration
@@ -200,8 +200,8 @@ func (m *measurement) takeTurn(ctx context.Context, call caller) (t turn, err er
 	return t, errors.Join(failures...)
 }
 
-// each returns a value of the turn for one call.
-func (t turn) each(v float64) float64 { return v / float64(max(1, t.calls)) }
+// perCall divides a value of the turn by its calls.
+func (t turn) perCall(v float64) float64 { return v / float64(max(1, t.calls)) }
 
 // usedCPU returns the processor time of this process.
 func usedCPU() time.Duration {
@@ -212,8 +212,8 @@ func usedCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// compare lets the sides take turns, and returns the medians of the rounds.
-func (m *measurement) compare(ctx context.Context) (program.Values, error) {
+// compareSides lets the sides take turns, and returns the medians of the rounds.
+func (m *measurement) compareSides(ctx context.Context) (program.Values, error) {
 	series := map[string][]float64{}
 	for range m.Rounds {
 		var post float64
@@ -223,7 +223,7 @@ func (m *measurement) compare(ctx context.Context) (program.Values, error) {
 				return nil, err
 			}
 			add := func(unit string, v float64) { series[side+"-"+unit] = append(series[side+"-"+unit], v) }
-			cpu := t.each(float64(t.cpu) / float64(time.Microsecond))
+			cpu := t.perCall(float64(t.cpu) / float64(time.Microsecond))
 			if side == "post" {
 				post = cpu
 			} else {
@@ -231,12 +231,12 @@ func (m *measurement) compare(ctx context.Context) (program.Values, error) {
 			}
 			add("us", cpu)
 			add("calls/s", float64(t.calls)/m.Turn.Seconds())
-			add("allocs", t.each(float64(t.allocations)))
-			add("bytes", t.each(float64(t.allocated)))
+			add("allocs", t.perCall(float64(t.allocations)))
+			add("bytes", t.perCall(float64(t.allocated)))
 			add("p50-ms", program.Ms(t.took.Summary().P50))
 		}
 	}
-	return medians(series), nil
+	return mediansOf(series), nil
 }
 
 // compareLight measures a caller of one key, every 3 ms, alone and beside the others.
@@ -244,11 +244,11 @@ func (m *measurement) compareLight(ctx context.Context) (program.Values, error) 
 	series := map[string][]float64{}
 	for range m.Rounds {
 		for _, side := range sides[1:] {
-			alone, err := m.light(ctx, m.callers[side], false)
+			alone, err := m.callLight(ctx, m.callers[side], false)
 			if err != nil {
 				return nil, err
 			}
-			beside, err := m.light(ctx, m.callers[side], true)
+			beside, err := m.callLight(ctx, m.callers[side], true)
 			if err != nil {
 				return nil, err
 			}
@@ -260,14 +260,14 @@ func (m *measurement) compareLight(ctx context.Context) (program.Values, error) 
 			}
 		}
 	}
-	return medians(series), nil
+	return mediansOf(series), nil
 }
 
 // every is the interval of the light caller.
 const every = 3 * time.Millisecond
 
-// light returns the latencies of the light caller, whose key comes after those of the others.
-func (m *measurement) light(ctx context.Context, call caller, storm bool) (latency.Histogram, error) {
+// callLight returns the latencies of the light caller. Its key comes after those of the others.
+func (m *measurement) callLight(ctx context.Context, call caller, storm bool) (latency.Histogram, error) {
 	took, done := latency.New(), make(chan error, 1)
 	if storm {
 		go func() {
@@ -286,7 +286,7 @@ func (m *measurement) light(ctx context.Context, call caller, storm bool) (laten
 	return took, errors.Join(err, <-done)
 }
 
-func medians(series map[string][]float64) program.Values {
+func mediansOf(series map[string][]float64) program.Values {
 	v := program.Values{}
 	for unit, values := range series {
 		v[unit] = latency.Median(values)

@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if program.Work(work) { // spread runs itself again
+	if program.Work(serveOrders) { // spread runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -22,21 +22,21 @@ func TestMain(m *testing.M) {
 var (
 	rounds = flag.Int("rounds", 5, "rounds, in each of which every side has a turn")
 	turns  = flag.Duration("turn", time.Second, "how long a turn is")
-	delay  = flag.Duration("latency", 5*time.Millisecond, "what ddbmem waits before it executes a request")
+	delay  = flag.Duration("latency", 5*time.Millisecond, "delay of ddbmem before it executes a request")
 )
 
-// BenchmarkSpread runs each case once, in seconds; make bench judges what comes out.
+// BenchmarkSpread runs each case once, in seconds. Command report judges the results.
 func BenchmarkSpread(b *testing.B) {
 	b.Run("keys", func(b *testing.B) {
-		report(b, settings{Keys: 10_000, Callers: 32, Rounds: *rounds, Turn: *turns}.run, *delay)
+		reportCase(b, settings{Keys: 10_000, Callers: 32, Rounds: *rounds, Turn: *turns}.runProcess, *delay)
 	})
 	b.Run("light", func(b *testing.B) {
-		report(b, settings{Keys: 498, Callers: 256, Rounds: *rounds, Turn: *turns, Light: true}.run, *delay)
+		reportCase(b, settings{Keys: 498, Callers: 256, Rounds: *rounds, Turn: *turns, Light: true}.runProcess, *delay)
 	})
 	b.Run("rare", func(b *testing.B) {
-		report(b, func(context.Context, time.Duration) (v program.Values, err error) {
+		reportCase(b, func(context.Context, time.Duration) (v program.Values, err error) {
 			err = program.Virtual(func(ctx context.Context) error {
-				v, err = sparse(ctx, 200, 3)
+				v, err = callRarely(ctx, 200, 3)
 				return err
 			})
 			return v, err
@@ -44,7 +44,7 @@ func BenchmarkSpread(b *testing.B) {
 	})
 }
 
-func report(b *testing.B, run func(context.Context, time.Duration) (program.Values, error), before time.Duration) {
+func reportCase(b *testing.B, run func(context.Context, time.Duration) (program.Values, error), before time.Duration) {
 	var v program.Values
 	for b.Loop() {
 		var err error
@@ -56,7 +56,7 @@ func report(b *testing.B, run func(context.Context, time.Duration) (program.Valu
 
 func TestSpread(t *testing.T) {
 	s := settings{Keys: 20, Callers: 3, Rounds: 1, Turn: 100 * time.Millisecond}
-	v, err := s.run(t.Context(), time.Millisecond)
+	v, err := s.runProcess(t.Context(), time.Millisecond)
 	require.NoError(t, err)
 	for _, side := range sides {
 		require.Positive(t, v[side+"-us"], side)
@@ -65,7 +65,7 @@ func TestSpread(t *testing.T) {
 	}
 	require.Positive(t, v["lean-cpu-ratio"])
 	s.Light = true
-	v, err = s.run(t.Context(), time.Millisecond)
+	v, err = s.runProcess(t.Context(), time.Millisecond)
 	require.NoError(t, err)
 	require.Positive(t, v["sdk-p50-ratio"])
 }
@@ -73,7 +73,7 @@ func TestSpread(t *testing.T) {
 func TestSparse(t *testing.T) {
 	var v program.Values
 	require.NoError(t, program.Virtual(func(ctx context.Context) (err error) {
-		v, err = sparse(ctx, 3, 1)
+		v, err = callRarely(ctx, 3, 1)
 		return err
 	}))
 	require.Positive(t, v["rcu/op"])
