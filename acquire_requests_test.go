@@ -290,6 +290,13 @@ func TestMoneyRequests(t *testing.T) {
 			require.NoError(s.t, err)
 			s.wire.KeepLast()
 		},
+		"money_alerts": func(s *scene) { // a claim brings alerts
+			take(s)
+			s.limits(admin.Scope{Everyone: true, Resource: group}, usd.WithAlerts(50, 100), tpm)
+			s.clock.advance(time.Hour)
+			take(s)
+			s.wire.KeepLast()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, nil)

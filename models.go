@@ -69,6 +69,10 @@ type Limit struct {
 	// Longest is the longest time for which a lease keeps its slots, in whole seconds. Defaults to an hour, or
 	// to a longer Hold.
 	Longest time.Duration
+	// AlertAt are the percentages of a quota, 1 to 100, at which its use is told to people (package
+	// aggregator/alert), at most 8. Below 100 it is the used part of the quota; 100 means that a call was denied.
+	// It does not change what the limit admits.
+	AlertAt []int
 }
 
 // USD is the unit of money: micro-dollars.
@@ -180,6 +184,12 @@ func (l Limit) WithMaxDebt(n int64) Limit {
 // quota's amount or of the slots. 0 means a fifth, rounded down; -1 none.
 func (l Limit) WithReserve(n int64) Limit {
 	l.Reserve = n
+	return l
+}
+
+// WithAlerts returns the limit with alerts at percentages of its use: WithAlerts(50, 80, 100).
+func (l Limit) WithAlerts(percent ...int) Limit {
+	l.AlertAt = percent
 	return l
 }
 
@@ -302,6 +312,7 @@ type limitText struct {
 	Shadow       bool   `json:"shadow,omitempty"`
 	Hold         string `json:"hold,omitempty"`
 	Longest      string `json:"longest,omitempty"`
+	AlertAt      []int  `json:"alert_at,omitempty"`
 }
 
 // MarshalJSON writes a limit in a form for people:
@@ -313,7 +324,7 @@ type limitText struct {
 // It leaves out Burst and RefillAmount if they equal the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow, AlertAt: l.AlertAt}
 	switch {
 	case l.IsConcurrent():
 		t.Hold, t.Longest = periodText(l.Hold), periodText(l.Longest)
@@ -354,7 +365,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 			return invalid(one.field, "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", one.text, t.Name)
 		}
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Reserve: t.Reserve, Shadow: t.Shadow, Hold: hold, Longest: longest}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Reserve: t.Reserve, Shadow: t.Shadow, Hold: hold, Longest: longest, AlertAt: t.AlertAt}.withDefaults()
 	return nil
 }
 

@@ -91,6 +91,7 @@ var selfWritten = map[reflect.Type]any{
 		Shadow       bool   `json:"shadow,omitempty"`
 		Hold         string `json:"hold,omitempty"`
 		Longest      string `json:"longest,omitempty"`
+		AlertAt      []int  `json:"alert_at,omitempty"`
 	}{},
 }
 

@@ -42,6 +42,9 @@ func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool,
 		c.Shadow |= bit(l.Shadow, i)
 	}
 	c.Fingerprint = fingerprint(c.Limits, permanent)
+	if alerts := schema.AlertText(limits); alerts != nil {
+		c.ChangeOrigin(func(o *plan.Origin) { o.Alerts = alerts })
+	}
 	return c
 }
 
@@ -93,7 +96,20 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 	if of := c.From(); counted != of.Counted || of.Phase != nil { // a raise ends by the stored configuration only
 		out.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Phase = counted, nil })
 	}
+	if alerts := mergeAlerts(c, own); alerts != nil {
+		out.ChangeOrigin(func(o *plan.Origin) { o.Alerts = alerts })
+	}
 	return &out
+}
+
+// mergeAlerts returns the alerts of a configuration's limits, with those of a call's limits put over them.
+func mergeAlerts(c, over *plan.Config) (alerts []string) {
+	for _, text := range c.From().Alerts {
+		if over.Index(schema.AlertLimit(text)) < 0 {
+			alerts = append(alerts, text)
+		}
+	}
+	return slices.Sorted(slices.Values(append(alerts, over.From().Alerts...)))
 }
 
 // inFlight marks a limit of calls in flight in a fingerprint.

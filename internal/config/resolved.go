@@ -152,7 +152,7 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 		v.Hidden = nil
 	}
 	if len(v.Lifted)+len(v.Hidden) > 0 {
-		c.Origin = v.origin()
+		c.Origin = v.origin(c.From().Alerts)
 	}
 	if counted != 0 || given {
 		c.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Given = counted, given })
@@ -160,9 +160,9 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	return c
 }
 
-// origin returns the origin of a bucket's limits, with the names of lifted and hidden ones.
-func (v *Verdict) origin() *plan.Origin {
-	origin := &plan.Origin{Source: string(v.Source)}
+// origin returns the origin of a bucket's limits with their alerts, and with the names of lifted and hidden limits.
+func (v *Verdict) origin(alerts []string) *plan.Origin {
+	origin := &plan.Origin{Source: string(v.Source), Alerts: alerts}
 	for _, h := range v.Lifted {
 		origin.Lifted = append(origin.Lifted, h.Name)
 	}

@@ -342,9 +342,13 @@ func (s *sight) current(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
 }
 
-// decides reports whether the image may deny calls under a configuration at now.
+// decides reports whether the image may deny calls under a configuration at now. A call that brings alerts to the
+// bucket asks it.
 func (s *sight) decides(cfg *plan.Config, now int64) bool {
-	return !s.refilled && s.known && s.image != nil && s.fresh(now) && cfg.Wrote(s.image)
+	if s.refilled || !s.known || s.image == nil || !s.fresh(now) || !cfg.Wrote(s.image) {
+		return false
+	}
+	return cfg.Origin == nil || cfg.Origin.Alerts == nil || !cfg.BringsAlerts(s.image)
 }
 
 // isOfLibrary reports whether the bucket exists and was written by a client of this library.

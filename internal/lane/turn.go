@@ -128,6 +128,9 @@ func (t *turn) denyLeft(left []excluded) bool {
 		}
 		v.InFlight = nil // nothing of the process's
 		t.move = move{carried: ops, write: v.Plan(nil, plan.Rules{}), brings: true}
+		if v.Config.Quotas || v.Image.Set.Quotas {
+			t.write.SetMoney(v.Money(&t.write, nil, nil, t.models.areForbidden()))
+		}
 		return true
 	}
 	t.deny(v, left, false)

@@ -10,7 +10,7 @@ import (
 )
 
 // Changed parses a limit as Limit does. Parts that the text omits come from the limit in force: its
-// period or window with the zone, burst, refill, unit, debt, reserve and shadow. The zero
+// period or window with zone, burst, refill, unit, debt, reserve, alerts and shadow. The zero
 // limit means that none is in force. A text with a period or a window defines a limit of its
 // own.
 func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
@@ -48,6 +48,9 @@ func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limi
 	}
 	l.Shadow, l.PerModel, l.MaxDebt, l.Reserve = l.Shadow || inForce.Shadow, l.PerModel || inForce.PerModel, cmp.Or(l.MaxDebt, inForce.MaxDebt), inForce.Reserve
 	if l.IsQuota() {
+		if l.AlertAt == nil {
+			l.AlertAt = inForce.AlertAt
+		}
 		if !slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, "zone=") }) {
 			l.Zone = inForce.Zone
 		}

@@ -31,7 +31,7 @@ var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "wee
 
 // Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow]. PERIOD is a
 // duration such as 30s, 1m, 2h or 1d, and defaults to 1m. A quota is
-// NAME=CAPACITY/daily[,zone=ZONE], or hourly, weekly or monthly. A quota of money is
+// NAME=CAPACITY/daily[,zone=ZONE][,alert-at=50+80+100], or hourly, weekly or monthly. A quota of money is
 // NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. A limit of calls in flight is
 // NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. ReserveOf describes a reserve. The library validates the
 // values.
@@ -127,6 +127,8 @@ func parsePart(l *dynalimit.Limit, part string) error {
 	case key == "zone":
 		l.Zone = value
 		return nil
+	case key == "alert-at":
+		return parseAlerts(l, part, value)
 	case part == "per-model":
 		l.PerModel = true
 		return nil
@@ -136,7 +138,7 @@ func parsePart(l *dynalimit.Limit, part string) error {
 	}
 	field := map[string]*int64{"burst": &l.Burst, "refill": &l.RefillAmount, "max-debt": &l.MaxDebt}[key]
 	if field == nil {
-		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, reserve=N, zone=ZONE, per-model and shadow: write it like %s", part, Example)
+		return fmt.Errorf("%q is none of burst=N, refill=N, max-debt=N, reserve=N, zone=ZONE, alert-at=PERCENT, per-model and shadow: write it like %s", part, Example)
 	}
 	if l.IsQuota() && key != "max-debt" {
 		return fmt.Errorf("%q is of buckets alone: a quota is full once in each %s, so leave it out", part, l.Window)
@@ -211,12 +213,15 @@ func Describe(l dynalimit.Limit) string {
 	return text + moreText(l)
 }
 
-// moreText describes the parts that a limit of any kind may have: its maximal debt, its reserve, and shadow.
+// moreText describes the parts that a limit may have beside its rate: its maximal debt, reserve, alerts, and shadow.
 func moreText(l dynalimit.Limit) (text string) {
 	if l.MaxDebt != 0 {
 		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 	}
 	text += describeReserve(l)
+	if len(l.AlertAt) > 0 {
+		text += ", alerts at " + Percents(l.AlertAt)
+	}
 	if l.Shadow {
 		text += ", in shadow"
 	}

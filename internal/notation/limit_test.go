@@ -36,6 +36,7 @@ func TestLimit(t *testing.T) {
 		"usd=$0.50/daily,per-model":        {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
 		"usd=$1234.000001/daily":           {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
 		"usd=$50/daily,max-debt=$5.50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
+		"usd=$50/daily,alert-at=80+50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithAlerts(80, 50), "$50 each day in UTC, alerts at 80 % and 50 %"},
 		"tpm=40k,shadow,burst=80k":         {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).AsShadow(), "40,000 a minute, burst 80,000, in shadow"},
 		"tpm=40k,max-debt=10k":             {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
 		"tpm=40k,reserve=20%,burst=80k":    {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).WithReserve(16_000), "40,000 a minute, burst 80,000, reserve 16,000"},
@@ -66,7 +67,7 @@ func TestLimitRefuses(t *testing.T) {
 		"", "rpm", "=5", "rpm=", "rpm=x", "rpm=1.5", "rpm=1E6", "rpm=1e99", "rpm=1K", "rpm=1.5k", "rpm=010", "rpm=+1", "rpm=_1", "rpm=1_", "rpm=9223372036854775808",
 		"rpm=1/", "rpm=1/minute", "rpm=1/99999999999d", "rpm=1,burst", "rpm=1,burst=", "rpm=1,burst=0", "rpm=1,refill=0", "rpm=1,max-debt=0", "rpm=1,max-debt=$1", "rpm=1,reserve", "rpm=1,reserve=", "rpm=1,reserve=x", "rpm=1,reserve=-1", "rpm=1,reserve=51%", "rpm=1,reserve=07%", "rpm=1,reserve=$1", "rpm=1,burst=$1", "rpm=1,bust=2", "rpm=1,",
 		"x=1/concurrent,burst=1", "x=1/concurrent,hold=1", "x=1,hold=1m", "x=1/daily,longest=1h", "x=1/concurrent,zone=UTC", "rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
-		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "usd=$5/daily,per-model=1",
+		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "tpm=1,alert-at=80", "tpd=1/daily,alert-at=", "tpd=1/daily,alert-at=80%", "usd=$5/daily,per-model=1",
 	} {
 		_, err := Limit(text)
 		assert.Error(t, err, text)

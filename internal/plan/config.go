@@ -52,6 +52,8 @@ type Origin struct {
 	// Phase says which raises the limits include and leave out. It is nil if no raise was in force at the
 	// read.
 	Phase *Phase
+	// Alerts are the alerts of the limits, in the form of schema.AlertText.
+	Alerts []string
 	// Given means that the call gave the plan of the limits, or a plan that may decide them. Other callers
 	// may give another plan for the same bucket: see Compare.
 	Given bool
@@ -161,8 +163,8 @@ func (c *Config) Wrote(m *schema.Image) bool {
 	return string(m.Fingerprint) == string(c.Fingerprint)
 }
 
-// IsStored reports whether an image was written with the configuration and has all its limits. It is false for
-// nil.
+// IsStored reports whether an image was written with the configuration and has all its limits, and their alerts. It
+// is false for nil.
 func (c *Config) IsStored(m *schema.Image) bool {
 	if c == nil || m == nil || !m.HasRefilled || !c.Wrote(m) {
 		return false
@@ -172,7 +174,21 @@ func (c *Config) IsStored(m *schema.Image) bool {
 			return false
 		}
 	}
-	return true
+	hasAlerts := c.Origin != nil && c.Origin.Alerts != nil || m.Extras != nil && m.Extras.Alerts != nil
+	return !hasAlerts || !c.BringsAlerts(m)
+}
+
+// BringsAlerts reports whether the bucket has other alerts than the configuration, which is newer than they are. The
+// fingerprint does not say so, because versions without alerts would compute another one.
+func (c *Config) BringsAlerts(m *schema.Image) bool {
+	if c.Override || c.From().Given || c.ReadAt <= m.ConfigRead+2*configMarginMS {
+		return false
+	}
+	var has []string
+	if m.Extras != nil {
+		has = m.Extras.Alerts
+	}
+	return !slices.Equal(c.From().Alerts, has)
 }
 
 // RateOf returns the rate of a limit. A limit that is not configured any more refills at once, because its

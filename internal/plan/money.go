@@ -22,7 +22,7 @@ func (c *Config) modelLimit() (limit string) {
 	return limit
 }
 
-// Money returns the part of a decided write about limits of money, and decides which of its takes are counted
+// Money returns the part of a decided write about limits of money and alerts, and decides which of its takes are counted
 // by model. It returns nil for a write without such a part. forbidden means that the role must not write it.
 // rows are those of the write.
 func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Money {
@@ -44,6 +44,7 @@ func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Mo
 	}
 	if !forbidden {
 		m.addUnits(w)
+		m.addAlerts(w)
 		m.endCounters(w)
 	}
 	if m.IsEmpty() {
@@ -107,6 +108,27 @@ func (m *moneyPart) addUnits(w *Write) {
 			m.Begun = append(m.Begun, name)
 		case has && !money:
 			m.Ended = append(m.Ended, name)
+		}
+	}
+}
+
+// addAlerts brings the alerts of the configuration, and ends those that it does not have. A spend leaves them.
+func (m *moneyPart) addAlerts(w *Write) {
+	if w.Kind != Create && !(w.Kind == Claim && m.view.Adopt) {
+		return
+	}
+	var has []string
+	if image := m.view.Image; image != nil && image.Extras != nil {
+		has = image.Extras.Alerts
+	}
+	for _, text := range m.view.Config.From().Alerts {
+		if !slices.Contains(has, text) {
+			m.Alerts = append(m.Alerts, text)
+		}
+	}
+	for _, text := range has {
+		if limit := schema.AlertLimit(text); !slices.ContainsFunc(m.view.Config.From().Alerts, func(of string) bool { return schema.AlertLimit(of) == limit }) {
+			m.Silent = append(m.Silent, limit)
 		}
 	}
 }

@@ -27,6 +27,9 @@ func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	case m == nil || m.Fingerprint == nil || !m.HasRefilled:
 		return Newer
 	case string(m.Fingerprint) == string(cfg.Fingerprint):
+		if cfg.BringsAlerts(m) {
+			return Newer
+		}
 		return Current
 	case cfg.Override:
 		return Newer

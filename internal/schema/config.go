@@ -54,7 +54,7 @@ func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
 		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
-		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups) &&
+		slices.EqualFunc(c.Limits, other.Limits, ConfigLimit.same) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups) &&
 		slices.Equal(c.Raises, other.Raises)
 }
 
@@ -148,6 +148,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 		item[prefix+fieldBurst] = Number(l.Burst)
 		item[prefix+fieldAmount] = Number(l.RefillAmount)
 		item[prefix+fieldPeriod] = Number(l.PeriodSeconds())
+	}
+	if !c.Unread {
+		putAlerts(item, c.Limits)
 	}
 	for _, name := range c.Lifted {
 		item[kindPrefix+name+"_"+fieldLifted] = &types.AttributeValueMemberBOOL{Value: true}
@@ -258,7 +261,7 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads the debts, reserves and shadows of c's limits, the lifted limits and the raises into c. It fails for a
+// readMore reads the debts, reserves, shadows and alerts of c's limits, the lifted limits and the raises into c. It fails for a
 // malformed one.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
@@ -270,6 +273,7 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 			return err
 		}
 	}
+	readAlerts(item, c.Limits)
 	if c.Lifted, err = liftedIn(item); err != nil {
 		return err
 	}

@@ -9,7 +9,8 @@ import (
 
 // A bucket has the unit of a limit in v_{limit}: "usd" for money. v_{limit}#{model} counts the amounts of a model
 // that no level above counts, and v_{limit}^#{model} those that a level above counts too. Only differences of
-// these counters mean something. Versions without usage by model pass over all of them.
+// these counters mean something. v_{limit}@ has the limit's alerts (alert_at.go). Versions without usage by model
+// pass over all of them.
 
 // MostModels bounds the counters by model in an item.
 const MostModels = 16
@@ -46,16 +47,27 @@ func SplitModel(counter string) (limit, model string, passed, ok bool) {
 	return limit, model, passed, true
 }
 
-// modelsIn returns the counters by model of an item, sorted, and the size of the item in bytes.
-func modelsIn(item Item) (counters []string, size int) {
+// Extras are the rare parts of an item with quotas: the names of its counters by model, and the alerts of its limits
+// in the form of AlertText. Both are sorted. They are never changed.
+type Extras struct{ Models, Alerts []string }
+
+// extrasIn returns the rare parts of an item with quotas, and the size of the item in bytes. It copies each text, so
+// that an image does not keep the answer in memory.
+func extrasIn(item Item) (e Extras, size int) {
 	for attr, value := range item {
 		size += len(attr) + sizeOf(value)
-		if counter, ok := strings.CutPrefix(attr, byModelPrefix); ok && strings.Contains(counter, modelSign) {
-			counters = append(counters, strings.Clone(counter)) // the image does not keep the answer in memory
+		name, ok := strings.CutPrefix(attr, byModelPrefix)
+		switch {
+		case !ok:
+		case strings.Contains(name, modelSign):
+			e.Models = append(e.Models, strings.Clone(name))
+		case strings.HasSuffix(name, alertSign):
+			e.Alerts = append(e.Alerts, name+Text(item, attr))
 		}
 	}
-	slices.Sort(counters)
-	return counters, size
+	slices.Sort(e.Models)
+	slices.Sort(e.Alerts)
+	return e, size
 }
 
 // sizeOf returns about the size of a value in an item, in bytes. Numbers count more than they take.
@@ -74,7 +86,7 @@ func sizeOf(value types.AttributeValue) int {
 // Units returns the units of an item's limits; nil without one.
 func Units(item Item) (units map[string]string) {
 	for attr := range item {
-		if limit, ok := strings.CutPrefix(attr, byModelPrefix); ok && limit != "" && !strings.Contains(limit, modelSign) {
+		if limit, ok := strings.CutPrefix(attr, byModelPrefix); ok && limit != "" && !strings.ContainsAny(limit, modelSign+alertSign) {
 			if unit := Text(item, attr); unit != "" {
 				if units == nil {
 					units = map[string]string{}

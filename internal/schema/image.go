@@ -86,8 +86,8 @@ type Image struct {
 	Note *Note
 	// epochs are those of the limits of calls in flight; nil without one.
 	epochs *imageEpochs
-	// models are the names of the counters by model, sorted; nil without one.
-	models *[]string
+	// Extras are the counters by model and the alerts; nil without one.
+	Extras *Extras
 }
 
 // PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
@@ -253,7 +253,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		m.epochs = d.epochs(set)
 	}
 	if set.Quotas {
-		m.readModels(item)
+		m.readExtras(item)
 	}
 	if d.err != nil {
 		key := KeyOf(item)
@@ -362,12 +362,12 @@ func (d *decoder) epochs(set *LimitSet) *imageEpochs {
 	return all
 }
 
-// readModels reads the size and the counters by model of an item with quotas.
-func (m *Image) readModels(item Item) {
-	counters, size := modelsIn(item)
+// readExtras reads the size, the counters by model and the alerts of an item with quotas.
+func (m *Image) readExtras(item Item) {
+	found, size := extrasIn(item)
 	m.size = uint16(min(size, math.MaxUint16)) //nolint:gosec // bounded
-	if len(counters) > 0 {
-		m.models = &counters
+	if len(found.Models)+len(found.Alerts) > 0 {
+		m.Extras = &found
 	}
 }
 
@@ -378,10 +378,10 @@ func (m *Image) HasModel(counter string) bool {
 
 // Models returns the counters by model of the item, sorted. Callers must not change them.
 func (m *Image) Models() []string {
-	if m == nil || m.models == nil {
+	if m == nil || m.Extras == nil {
 		return nil
 	}
-	return *m.models
+	return m.Extras.Models
 }
 
 // RoomForModel reports whether a write may add a counter by model to the item: it has few of them, and it stays

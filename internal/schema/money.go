@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Money is the part of a write about limits of money. It changes neither tokens nor conditions.
+// Money is the part of a write about limits of money, and about alerts. It changes neither tokens nor conditions.
 type Money struct {
 	// Begun are limits whose unit becomes dollars, and Ended those that lose their unit.
 	Begun, Ended []string
@@ -16,6 +16,8 @@ type Money struct {
 	Spent []Spent
 	// Gone are the counters by model that the write removes.
 	Gone []string
+	// Alerts are the alerts that the write sets, in the form of AlertText. Silent are limits whose alerts it removes.
+	Alerts, Silent []string
 }
 
 // Spent is the change of a counter by model.
@@ -40,7 +42,7 @@ func (m *Money) Adds(counter string) bool {
 
 // IsEmpty reports whether the part changes nothing.
 func (m *Money) IsEmpty() bool {
-	return len(m.Begun)+len(m.Ended)+len(m.Spent)+len(m.Gone) == 0
+	return len(m.Begun)+len(m.Ended)+len(m.Spent)+len(m.Gone)+len(m.Alerts)+len(m.Silent) == 0
 }
 
 // With returns the statement with the changes of money.
@@ -54,11 +56,18 @@ func (m *Money) With(st Statement) Statement {
 	for _, limit := range m.Begun {
 		set = append(set, name(unitAttr(limit))+" = "+b.value(String(money)))
 	}
+	for _, text := range m.Alerts {
+		attr, value := alertsOf(text)
+		set = append(set, name(attr)+" = "+b.value(value))
+	}
 	for _, s := range m.Spent {
 		add = append(add, name(byModelPrefix+s.Counter)+" "+b.value(Number(s.Amount)))
 	}
 	for _, limit := range m.Ended {
 		remove = append(remove, name(unitAttr(limit)))
+	}
+	for _, limit := range m.Silent {
+		remove = append(remove, name(alertsAttr(limit)))
 	}
 	for _, counter := range m.Gone {
 		remove = append(remove, name(byModelPrefix+counter))
@@ -91,6 +100,9 @@ func withParts(update, verb string, parts []string) string {
 func (m *Money) attributes(set func(name string, value types.AttributeValue)) {
 	for _, limit := range m.Begun {
 		set(unitAttr(limit), String(money))
+	}
+	for _, text := range m.Alerts {
+		set(alertsOf(text))
 	}
 	for _, s := range m.Spent {
 		set(byModelPrefix+s.Counter, Number(s.Amount))

@@ -16,6 +16,7 @@ type Limit struct {
 	Shadow   bool   `json:"shadow,omitempty"`
 	Hold     int64  `json:"hold_seconds,omitempty"`
 	Longest  int64  `json:"longest_seconds,omitempty"`
+	AlertAt  []int  `json:"alert_at,omitempty"`
 }
 
 // Raise is a raise of a limit as events show it.

@@ -90,6 +90,7 @@ func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("reserve", notation.ReserveText(a), notation.ReserveText(b))
 	add("hold", heldText(a.Hold), heldText(b.Hold))
 	add("longest", heldText(a.Longest), heldText(b.Longest))
+	add("alert_at", notation.Percents(a.AlertAt), notation.Percents(b.AlertAt))
 	add("shadow", boolText(a.Shadow), boolText(b.Shadow))
 	return fields
 }

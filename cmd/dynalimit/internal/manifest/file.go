@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -83,8 +84,9 @@ type limit struct {
 	PerModel bool     `yaml:"per_model,omitempty" json:"per_model,omitempty"`
 	MaxDebt  amount   `yaml:"max_debt,omitempty" json:"max_debt,omitempty"`
 	// Reserve is the part kept from batch calls.
-	Reserve reserve `yaml:"reserve,omitempty" json:"reserve,omitempty"`
-	Shadow  bool    `yaml:"shadow,omitempty" json:"shadow,omitempty"`
+	Reserve reserve  `yaml:"reserve,omitempty" json:"reserve,omitempty"`
+	Shadow  bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
+	AlertAt percents `yaml:"alert_at,omitempty,flow" json:"alert_at,omitempty"`
 	// Concurrent is the number of calls in flight. Such a limit has Hold and Longest in place of the rest.
 	Concurrent amount `yaml:"concurrent,omitempty" json:"concurrent,omitempty"`
 	Hold       period `yaml:"hold,omitempty" json:"hold,omitempty"`
@@ -121,7 +123,7 @@ func (limit) help() string {
 // shortForm returns the value to write for a limit: the capacity alone if everything else is the
 // default, else all fields.
 func (l limit) shortForm() any {
-	if l == (limit{Capacity: l.Capacity}) {
+	if reflect.DeepEqual(l, limit{Capacity: l.Capacity}) {
 		return l.Capacity
 	}
 	type plain limit
@@ -169,6 +171,26 @@ func parseAmount(text string) (amount, string) {
 		return 0, fmt.Sprintf("is %q: write a whole number of 1 to 10^12, such as %s", text, notation.ExampleCount)
 	}
 	return amount(n), ""
+}
+
+// percents are the percentages of a quota's alerts.
+type percents []int
+
+// parsePercents parses a list of percentages. Its second result is the fault of the list, or "".
+func parsePercents(n *yaml.Node) (percents, string) {
+	const help = "write percentages from 1 to 100, such as [50, 80, 100]"
+	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
+		return nil, "is no list: " + help + ", or leave the key out"
+	}
+	var all percents
+	for _, item := range n.Content {
+		p, err := strconv.Atoi(item.Value)
+		if item.Kind != yaml.ScalarNode || err != nil || p < 1 || p > schema.Denied {
+			return nil, fmt.Sprintf("has %q: %s", item.Value, help)
+		}
+		all = append(all, p)
+	}
+	return all, ""
 }
 
 // capacity is a whole number of tokens, or dollars with a leading $, or "".

@@ -53,6 +53,14 @@ func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path strin
 			}
 			return reflect.Value{}
 		}
+	case *percents:
+		if !null {
+			var reason string
+			if *to, reason = parsePercents(n); reason != "" {
+				r.Wrong(yamlfile.PlaceOf(n), path, "%s", reason)
+			}
+			return reflect.Value{}
+		}
 	case *entity:
 		if null || n.Kind == yaml.MappingNode && len(n.Content) == 0 {
 			return reflect.Value{}

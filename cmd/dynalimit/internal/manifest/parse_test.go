@@ -61,7 +61,7 @@ entities:
     resources:
       gpt-4: {blocked: true, limits: {rpm: 5}}
   key-2:
-    default: {limits: {rpm: {capacity: 6, refill_amount: 3, refill_period: 90, reserve: none}, usd: {capacity: 2_500_001, unit: usd, window: month, per_model: true, max_debt: 10_000, reserve: $0.50, shadow: true}, inflight: {concurrent: 20, longest: 10m, reserve: 20%}}}
+    default: {limits: {rpm: {capacity: 6, refill_amount: 3, refill_period: 90, reserve: none}, usd: {capacity: 2_500_001, unit: usd, window: month, per_model: true, max_debt: 10_000, reserve: $0.50, alert_at: [50, 100], shadow: true}, inflight: {concurrent: 20, longest: 10m, reserve: 20%}}}
   key-3: {}
 `
 
@@ -97,7 +97,7 @@ func wholeManifest() *Manifest {
 			{Entity: "key-2"}: {Limits: []dynalimit.Limit{
 				dynalimit.Concurrent("inflight", 20, 0).WithLongest(10 * time.Minute).WithReserve(4),
 				{Name: "rpm", Capacity: 6, Burst: 6, RefillAmount: 3, RefillPeriod: 90 * time.Second, Reserve: -1},
-				{Name: "usd", Capacity: 2_500_001, Burst: 2_500_001, RefillAmount: 2_500_001, Window: "month", Zone: "UTC", Unit: dynalimit.USD, PerModel: true, MaxDebt: 10_000, Reserve: 500_000, Shadow: true},
+				{Name: "usd", Capacity: 2_500_001, Burst: 2_500_001, RefillAmount: 2_500_001, Window: "month", Zone: "UTC", Unit: dynalimit.USD, PerModel: true, MaxDebt: 10_000, Reserve: 500_000, AlertAt: []int{50, 100}, Shadow: true},
 			}},
 		},
 		Entities: map[string]Entity{

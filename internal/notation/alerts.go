@@ -1,0 +1,40 @@
+package notation
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/dynalimit/dynalimit"
+)
+
+// parseAlerts sets the percentages of a quota's alerts from a text such as 50+80+100. It refuses them of other limits.
+func parseAlerts(l *dynalimit.Limit, part, value string) error {
+	if !l.IsQuota() {
+		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
+	}
+	l.AlertAt = nil
+	for text := range strings.SplitSeq(value, "+") {
+		p, err := strconv.Atoi(text)
+		if err != nil {
+			return fmt.Errorf("%q is no list of percentages: write it like alert-at=50+80+100", part)
+		}
+		l.AlertAt = append(l.AlertAt, p)
+	}
+	return nil
+}
+
+// Percents describes percentages: 50 %, 80 % and 100 %; "" for none.
+func Percents(percent []int) (text string) {
+	for i, p := range percent {
+		switch {
+		case i == 0:
+		case i == len(percent)-1:
+			text += " and "
+		default:
+			text += ", "
+		}
+		text += strconv.Itoa(p) + " %"
+	}
+	return text
+}

@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// Versions that do not know alerts must obey the limits: they refuse any unknown attribute of a limit's kind, and keep
+// all other attributes.
+func TestAlertsAreOneAttributeOfTheirSource(t *testing.T) {
+	owner := ConfigOwner{Resource: "all"}
+	plain := []ConfigLimit{ConfigLimit{Name: "tpd", Capacity: 5, Window: "day", Zone: "UTC"}.WithDefaults(), ConfigLimit{Name: "usd", Capacity: 9, Window: "month", Zone: "UTC", Unit: money}.WithDefaults()}
+	alerted := []ConfigLimit{plain[0], plain[1]}
+	alerted[0].AlertAt, alerted[1].AlertAt = []int{100}, []int{50, 80}
+	item := ConfigItem{Limits: alerted, Version: 1}.Item(Keys{}, owner, nil)
+	assert.Equal(t, String("tpd@100 usd@50,80"), item[attrAlerts])
+	read, err := DecodeConfig(item)
+	require.NoError(t, err)
+	assert.Equal(t, alerted, read.Limits)
+	assert.False(t, read.Same(ConfigItem{Limits: plain}))
+
+	without := ConfigItem{Limits: plain, Version: 1}.Item(Keys{}, owner, item)
+	assert.Equal(t, ConfigItem{Limits: plain, Version: 1}.Item(Keys{}, owner, nil), without, "it goes with the alerts")
+	delete(item, attrAlerts)
+	assert.Equal(t, without, item, "nothing else is new")
+
+	item[attrAlerts] = String("gone@80 usd@0,x,101,60 tpd")
+	read, err = DecodeConfig(item)
+	require.NoError(t, err, "what cannot be read alerts nobody, and limits as before")
+	assert.Equal(t, []int{60}, read.Limits[1].AlertAt)
+	assert.Empty(t, read.Limits[0].AlertAt)
+}
+
+func TestAlertsAreChecked(t *testing.T) {
+	for _, test := range []struct {
+		limit ConfigLimit
+		fault string
+	}{
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{1, 100}}, ""},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{80, 80, 50, 1, 2, 3, 4, 5, 6}}, ""},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{0}}, "percentages from 1 to 100"},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{101}}, "percentages from 1 to 100"},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}}, "at most 8"},
+		{ConfigLimit{Name: "a", Capacity: 1, RefillPeriod: 1e9, AlertAt: []int{80}}, "not a quota"},
+		{ConfigLimit{Name: "a", Capacity: 1, Hold: 60e9, AlertAt: []int{80}}, "not a quota"},
+	} {
+		_, at, reason := CheckLimits([]ConfigLimit{test.limit})
+		if test.fault == "" {
+			assert.Empty(t, reason)
+			continue
+		}
+		assert.Equal(t, "[0].AlertAt", at)
+		assert.Contains(t, reason, test.fault)
+	}
+}
+
+// Each field of a limit counts, or a change of it would not be written.
+func TestEqualLimitsHaveEqualFields(t *testing.T) {
+	for i := range reflect.TypeFor[ConfigLimit]().NumField() {
+		var other ConfigLimit
+		switch field := reflect.ValueOf(&other).Elem().Field(i); field.Kind() { //nolint:exhaustive // what a limit has
+		case reflect.Int64:
+			field.SetInt(1)
+		case reflect.String:
+			field.SetString("x")
+		case reflect.Bool:
+			field.SetBool(true)
+		case reflect.Slice:
+			field.Set(reflect.ValueOf([]int{80}))
+		}
+		assert.False(t, ConfigLimit{}.same(other), reflect.TypeFor[ConfigLimit]().Field(i).Name)
+	}
+	assert.True(t, ConfigLimit{AlertAt: []int{80}}.same(ConfigLimit{AlertAt: []int{80}}))
+}
