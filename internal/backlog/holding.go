@@ -67,7 +67,7 @@ func (h *Holding) Landed(amount int64, window bucket.WindowID) {
 // Take adds an amount that the bucket took in a window. Held tokens of an earlier window become counted: they
 // can be taken off the counter, but no longer given back to the bucket.
 func (h *Holding) Take(amount int64, window bucket.WindowID) {
-	if window != h.Window && !(window.IsSlots() && h.Held > 0) { // slots of one lease are alike
+	if window != h.Window && !(window.IsSlots() && h.Window.IsSlots() && h.Held > 0) { // slots of one lease are alike
 		h.Counted += h.Held
 		h.past += h.Held
 		h.Held, h.Window = 0, window

@@ -101,7 +101,7 @@ func (c *Call) consumeUnlocated(amounts map[string]int64) error {
 	if err := c.checkTarget(target, true); err != nil {
 		return err
 	}
-	if !c.countUnlocated(c.consumed, target) {
+	if !c.countUnlocated(c.consumed, target, false) {
 		return ErrClosed
 	}
 	c.consumed = target

@@ -45,7 +45,7 @@ func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]p
 func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bool, held sync.Locker) (done bool, err error) {
 	if len(c.levels) == 0 && c.IsUnlocated() {
 		err := c.locateLevels(ctx, held)
-		if err != nil && leftToPolicy(err) && c.countUnlocated(c.consumed, target) {
+		if err != nil && leftToPolicy(err) && c.countUnlocated(c.consumed, target, ends) {
 			return true, nil
 		}
 		if err != nil {
@@ -109,11 +109,15 @@ func (c *Call) checkTarget(target []plan.Signed, unknown bool) error {
 }
 
 // countUnlocated counts the change of the used amounts from was to is, for buckets that are not known
-// yet.
-func (c *Call) countUnlocated(was, is []plan.Signed) bool {
+// yet. ends means that the lease ends.
+func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
+	var ended []plan.Signed
+	if ends {
+		ended = is
+	}
 	change := plan.Plus(is, plan.Negated(was))
 	change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
-	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), change)
+	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), change, ended)
 }
 
 // Begin starts a correction of every level to a target.

@@ -69,7 +69,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		// Ask the buckets.
 		if len(c.levels) > 0 {
 			err = t.take(ctx)
-		} else if c.IsUnlocated() && !c.countUnlocated(nil, c.consumed) {
+		} else if c.IsUnlocated() && !c.countUnlocated(nil, c.consumed, false) {
 			d.Lanes.Drop(c.consumed) // closed meanwhile
 		}
 		if p.refreshes != nil && p.refreshes.haveChanges() && t.isRepeatable(err) {

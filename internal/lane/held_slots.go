@@ -6,6 +6,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Calls in flight. The lane counts the slots that the open calls of the process need, and the epochs in which
@@ -18,8 +19,16 @@ type heldSlots struct {
 	plan.InFlight
 	// more has the rest of each limit, in the order of Limits.
 	more []slotLimit
-	// cfg is the last configuration of a call.
+	// cfg is the last configuration of a call with limits of calls in flight.
 	cfg *plan.Config
+}
+
+// use stores the configuration of a call, unless it has no limit of calls in flight: an end of an older call has one of
+// its own.
+func (s *heldSlots) use(cfg *plan.Config) {
+	if cfg.Slots || s.cfg == nil {
+		s.cfg = cfg
+	}
 }
 
 // slotLimit is one limit of slots.
@@ -73,6 +82,12 @@ func (s *heldSlots) without(adjusts []*Op) *plan.InFlight {
 		}
 	}
 	return &after
+}
+
+// lacksSlots reports whether to read the bucket for the slots of open calls, because an old image does not have their
+// limits. A batch with takes reads it anyway.
+func lacksSlots(known *sight, b *batch, open *plan.InFlight, now int64) bool {
+	return known.known && len(b.takes) == 0 && !known.fresh(now) && open.MissIn(known.image)
 }
 
 // hasLapsed reports whether the calls that began in a window have kept their slots for too long.
@@ -212,20 +227,24 @@ func (s *heldSlots) isEmpty() bool {
 // secondAt returns the second of a time since the origin, in ms. It is at least 2.
 func secondAt(elapsed int64) int64 { return elapsed/1000 + unknownSecond + 1 }
 
-// take books the landed moves of a write at a second. It returns the windows of the slots that calls took.
-func (s *heldSlots) take(rows plan.Rows, incarnation []byte, second int64) (taken []plan.Signed) {
+// take books the landed moves of a write that left an image, at a second. It returns the windows of the slots that
+// calls took.
+func (s *heldSlots) take(rows plan.Rows, after *schema.Image, second int64) (taken []plan.Signed) {
 	for i := range rows {
 		moves := rows[i].Moves()
 		if moves == nil || moves.New == 0 && !moves.ChangesHeld() {
 			continue
 		}
-		if string(s.Incarnation) != string(incarnation) { // another bucket has none of the slots
-			s.Incarnation = incarnation
+		if string(s.Incarnation) != string(after.Of()) { // another bucket has none of the slots
+			s.Incarnation = after.Of()
 			for k := range s.Limits {
 				s.Limits[k].Epochs, s.Limits[k].Doubtful = nil, nil
 			}
 		}
 		limit, more := s.limit(rows[i].Name)
+		if life := plan.WindowOf(after, limit.Name).Life(); life != limit.Life { // another life has none of them
+			limit.Life, limit.Epochs, limit.Doubtful = life, nil, nil
+		}
 		limit.Landed(moves)
 		if moves.New > 0 {
 			more.open(moves.New, second)

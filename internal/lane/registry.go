@@ -183,10 +183,14 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 }
 
 // CountUnlocated counts as Count does for an entity and resource with unknown buckets: the entity's
-// own, and those of its parents. Locate finds them later, with the parent and plan that the call gave.
-func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts []plan.Signed) bool {
+// own, and those of its parents. Locate finds them later, with the parent and plan that the call gave. ended are
+// the amounts of a lease that ends: those of slots come back.
+func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, ended []plan.Signed) bool {
 	key := toldKey{bucketKey{entity, resource}, true, by}
-	return s.told.addUpdates(key, nil, amounts, func(w *untold) []plan.Signed { return w.count(amounts) })
+	return s.told.addUpdates(key, nil, slices.Concat(amounts, ended), func(w *untold) []plan.Signed {
+		w.ended = plan.Plus(w.ended, ended)
+		return w.count(amounts)
+	})
 }
 
 // GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it

@@ -26,15 +26,18 @@ type Slots struct {
 	// timer fires at the instant armed, in Unix ms; armed is 0 while it is stopped.
 	timer *time.Timer
 	armed int64
+	// idle counts the tries of tend, in a row, without a write.
+	idle int
 }
 
 // noteAnswer books the moves of a write under a configuration. It returns the windows of the slots that calls
 // took. mu must be held.
 func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []plan.Signed) {
-	s.held.cfg = cfg
+	s.idle = 0
+	s.held.use(cfg)
 	switch a.Verdict {
 	case ddb.Landed:
-		taken = s.held.take(rows, a.Image.Of(), secondAt(s.site.elapsed()))
+		taken = s.held.take(rows, a.Image, secondAt(s.site.elapsed()))
 	case ddb.Unconfirmed:
 		s.held.doubt(rows)
 	default:
@@ -58,8 +61,8 @@ func (s *Slots) noteEnd(o *Op, r *Result) {
 func (s *Slots) grantTogether(r *Result, rows plan.Rows) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.cfg = r.Config
-	r.landedIn = append(r.landedIn, s.held.take(rows, r.Image.Of(), secondAt(s.site.elapsed()))...)
+	s.held.use(r.Config)
+	r.landedIn = append(r.landedIn, s.held.take(rows, r.Image, secondAt(s.site.elapsed()))...)
 	s.arm()
 }
 
@@ -69,7 +72,7 @@ func (s *Slots) count(amounts []plan.Signed, cfg *plan.Config) {
 	begun, ended := plan.Split(amounts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.cfg = cfg
+	s.held.use(cfg)
 	s.held.begin(begun, secondAt(s.site.elapsed()))
 	s.held.end(plan.Negated(ended), secondAt(s.site.elapsed()))
 	s.arm()
@@ -94,7 +97,7 @@ func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, seed
 			return free, false
 		}
 	}
-	s.held.cfg = cfg
+	s.held.use(cfg)
 	s.held.begin(asked, secondAt(s.site.elapsed()))
 	return free, true
 }
@@ -159,8 +162,12 @@ func (s *Slots) armAt(at, now int64) {
 	s.timer.Reset(wait)
 }
 
-// tendRetryMS is the least time between two writes for the slots alone.
-const tendRetryMS = 1000
+// tendRetryMS is the least time between two writes for the slots alone. Each try without a write doubles it, at most
+// mostIdle times: the limit is one of another kind now, and may become one of calls in flight again.
+const (
+	tendRetryMS = 1000
+	mostIdle    = 4
+)
 
 // tend makes the lane write for the slots, if it is time. A write of calls does the same.
 func (s *Slots) tend() {
@@ -171,7 +178,8 @@ func (s *Slots) tend() {
 	s.armed = 0
 	writes := due != bucket.Never && due <= now && s.site.life.Err() == nil
 	if writes {
-		s.armAt(now+tendRetryMS, now)
+		s.armAt(now+tendRetryMS<<s.idle, now)
+		s.idle = min(s.idle+1, mostIdle)
 	} else {
 		s.arm()
 	}

@@ -153,6 +153,8 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	unknown := p.counts
 	for i, f := range found {
 		mine, _ := p.fit(f.Config.Charges)
+		slots, _ := f.Config.SplitSlots(p.ended)
+		mine.counts = withoutZeros(plan.Plus(mine.counts, plan.Negated(slots)))
 		for k := range mine.counts {
 			c := &mine.counts[k]
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {

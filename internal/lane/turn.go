@@ -41,7 +41,7 @@ func (t *turn) prepare() bool {
 	if len(t.adjusts) > 0 && t.known.known {
 		lost, untried = t.findUnplaced(t.known.image)
 	}
-	if t.looked || untried || !t.known.known && t.charges() {
+	if t.looked || untried || !t.known.known && t.charges() || t.inFlight != nil && lacksSlots(&t.known, &t.batch, t.inFlight, t.now) {
 		if err := t.look(); err != nil {
 			t.fail(t.ops(), err)
 			return false

@@ -17,8 +17,8 @@ type untold struct {
 	counts []plan.Signed
 	backs  []back
 	// charged is the part of the counted amounts that quotas are to be charged, in the windows of its
-	// use.
-	charged []plan.Signed
+	// use. ended are the amounts of ended leases, if the buckets are not known: those of slots come back.
+	charged, ended []plan.Signed
 	// cfg is the last known configuration: a bucket that is gone is made with it.
 	cfg *plan.Config
 	// sent is the part in flight, and under the configuration at its start.
@@ -42,13 +42,13 @@ type back struct {
 
 // part is the content of one write.
 type part struct {
-	counts, charged []plan.Signed
+	counts, charged, ended []plan.Signed
 	back
 }
 
 // sizes returns the absolute change of each counter by a part.
 func (p *part) sizes() []plan.Signed {
-	return withoutZeros(plan.Plus(plan.Absolute(p.counts), plan.Absolute(p.amounts)))
+	return withoutZeros(plan.Plus(plan.Plus(plan.Absolute(p.counts), p.ended), plan.Absolute(p.amounts)))
 }
 
 func withoutZeros(amounts []plan.Signed) []plan.Signed {
@@ -60,7 +60,7 @@ func (w *untold) empty() bool { return len(w.sizes()) == 0 }
 
 // sizes returns the absolute pending amounts, with those in flight.
 func (w *untold) sizes() []plan.Signed {
-	sum := plan.Plus(plan.Absolute(w.counts), w.sent.sizes())
+	sum := plan.Plus(plan.Plus(plan.Absolute(w.counts), w.ended), w.sent.sizes())
 	for _, b := range w.backs {
 		sum = plan.Plus(sum, b.amounts)
 	}
@@ -97,8 +97,8 @@ func (w *untold) giveBack(b back) {
 // take takes out the part of the next write: all counts, and the give-backs to one incarnation. A
 // charge to a quota goes without give-backs, because it has its own window.
 func (w *untold) take() part {
-	w.sent, w.under = part{counts: w.counts, charged: w.charged}, w.cfg
-	w.counts, w.charged = nil, nil
+	w.sent, w.under = part{counts: w.counts, charged: w.charged, ended: w.ended}, w.cfg
+	w.counts, w.charged, w.ended = nil, nil, nil
 	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // another window needs another write
 		w.sent.back = w.backs[0]
 		w.backs = slices.Delete(w.backs, 0, 1)
@@ -108,7 +108,7 @@ func (w *untold) take() part {
 
 // restore puts back a part that was surely not written.
 func (w *untold) restore(p part) (left []plan.Signed) {
-	w.sent = part{}
+	w.sent, w.ended = part{}, plan.Plus(w.ended, p.ended)
 	if len(p.amounts) > 0 {
 		w.giveBack(p.back)
 	}

@@ -275,7 +275,7 @@ func (c *change) lowestFor(d int64) int64 { return -c.Add - c.kept - d }
 func (v View) setSlotsFacts(r *Row) {
 	hold := v.Config.holdOf(r.Name)
 	stored := v.Image.Epochs(r.place)
-	moves := v.InFlight.occupied(r.Name, v.Image.Of()).DecideMoves(stored, hold, v.Now)
+	moves := v.InFlight.occupied(r.Name, v.Image).DecideMoves(stored, hold, v.Now)
 	r.moves = &moves
 	r.state.Amount = max(hold, bucket.LastEnd(stored)-v.Now)
 	if r.to != nil {
@@ -287,7 +287,7 @@ func (v View) setSlotsFacts(r *Row) {
 
 // setAddedSlots sets the facts of a limit of calls in flight that the write adds.
 func (v View) setAddedSlots(r *Row) {
-	moves := v.InFlight.occupied(r.Name, v.Image.Of()).DecideMoves(nil, r.to.Rate.Hold(), v.Now)
+	moves := v.InFlight.occupied(r.Name, v.Image).DecideMoves(nil, r.to.Rate.Hold(), v.Now)
 	r.moves = &moves
 	r.level, r.window = r.to.Rate.Burst+moves.Free(), -1
 }

@@ -22,11 +22,13 @@ type InFlight struct {
 // LimitInFlight are the slots of a process's open calls at one limit.
 type LimitInFlight struct {
 	Name string
+	// Life is the life of the limit that has the slots. A later one, after a change of kind, has none of them.
+	Life uint16
 	bucket.Occupied
 }
 
-// occupied returns the slots of the process at a limit. By another bucket than theirs, the calls have none.
-func (f *InFlight) occupied(name string, incarnation []byte) (o bucket.Occupied) {
+// occupied returns the slots of the process at a limit. Another bucket or life than theirs has none of them.
+func (f *InFlight) occupied(name string, m *schema.Image) (o bucket.Occupied) {
 	if f == nil {
 		return o
 	}
@@ -34,10 +36,16 @@ func (f *InFlight) occupied(name string, incarnation []byte) (o bucket.Occupied)
 	if i < 0 {
 		return o
 	}
-	if o = f.Limits[i].Occupied; string(f.Incarnation) != string(incarnation) {
+	o = f.Limits[i].Occupied
+	if l := m.SlotsOf(name); l == nil || l.Life != f.Limits[i].Life || string(f.Incarnation) != string(m.Of()) {
 		o.Epochs, o.Doubtful = nil, nil
 	}
 	return o
+}
+
+// MissIn reports whether an image lacks a limit of calls in flight of the process's open calls, or has another kind.
+func (f *InFlight) MissIn(m *schema.Image) bool {
+	return m != nil && slices.ContainsFunc(f.Limits, func(l LimitInFlight) bool { return l.Open > 0 && m.SlotsOf(l.Name) == nil })
 }
 
 // OthersHold reports whether other processes hold slots of the bucket in an image.
@@ -46,7 +54,7 @@ func (f *InFlight) OthersHold(m *schema.Image) bool {
 		return false
 	}
 	for i, name := range m.Set.Names {
-		own := f.occupied(name, m.Of())
+		own := f.occupied(name, m)
 		if m.Limits[i].IsSlots() && bucket.SumSlots(m.Epochs(i)) > bucket.SumSlots(own.Epochs)+bucket.SumSlots(own.Doubtful) {
 			return true
 		}

@@ -101,6 +101,7 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 	case ReplaceLimit:
 		b.compare(a.burst, "=", Number(was.Burst))
 		b.compare(a.tokens, "=", Number(was.Tokens))
+		b.requireEpochs(a, seen.Epochs(c.Place))
 		b.dropEpochs(a, seen.Epochs(c.Place))
 		if c.Slots == nil {
 			b.compare(a.consumed, "=", Number(was.Consumed))
@@ -202,6 +203,16 @@ func (b *statementBuilder) dropLimit(a limitAttrs) {
 	}
 	if a.passed != "" {
 		b.drop(a.passed) // another process may have added to it since the image
+	}
+}
+
+// requireEpochs requires the taken slots of a limit of calls in flight to be as seen. With its free slots as seen, no
+// other epoch has slots then.
+func (b *statementBuilder) requireEpochs(a limitAttrs, list []bucket.Epoch) {
+	for _, e := range list {
+		if e.Slots != 0 {
+			b.compare(a.epoch(e.End), "=", Number(e.Slots))
+		}
 	}
 }
 

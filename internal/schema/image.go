@@ -338,6 +338,16 @@ func (m *Image) Epochs(i int) []bucket.Epoch {
 	return m.epochs.byPlace[i]
 }
 
+// SlotsOf returns the limit of calls in flight with a name; nil if the item has none.
+func (m *Image) SlotsOf(name string) *Stored {
+	if m.Holds(name) {
+		if l := &m.Limits[m.Set.Index(name)]; l.IsSlots() {
+			return l
+		}
+	}
+	return nil
+}
+
 // FreeSlots returns the free slots of limit i at now, with those of past epochs. hold is in ms.
 func (m *Image) FreeSlots(i int, hold, now int64) int64 {
 	return m.Limits[i].Tokens + bucket.PastSlots(m.Epochs(i), hold, now)
