@@ -234,60 +234,6 @@ func TestAdmittedCallEndsBeforeALaterCall(t *testing.T) {
 	}
 }
 
-// A lease of unknown buckets that ends before they are known leaves no slot behind, whatever its end names.
-func TestAdmittedCallEndsBeforeItsBucketIsKnown(t *testing.T) {
-	for name, end := range map[string]func(ctx context.Context, l *dynalimit.Lease) error{
-		"settle":         func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, nil) },
-		"settle another": func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, dynalimit.Amounts{"rpm": 5}) },
-		"roll back":      func(ctx context.Context, l *dynalimit.Lease) error { return l.Rollback(ctx) },
-	} {
-		withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
-			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
-			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
-			wire.times(-1)
-			open, ended := p.acquire("u", inflight), p.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1})
-			require.NoError(t, end(t.Context(), ended))
-			wire.times(0)
-			elapse(15 * time.Second)
-			free, _ := s.slots()
-			assert.Equal(t, int64(1), free, name)
-			require.NoError(t, open.Settle(t.Context(), nil))
-			elapse(15 * time.Second)
-			free, _ = s.slots()
-			assert.Equal(t, int64(2), free, name)
-		})
-	}
-}
-
-// Another source makes the limit a bucket for a while. Then each process counts its open calls again.
-func TestSlotsThatWereABucketForAWhile(t *testing.T) {
-	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
-		own, a, b := admin.Scope{Entity: "u"}, s.peer(nil), s.peer(nil)
-		buckets := []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}
-		long, short := a.acquire("u", inflight), a.acquire("u", inflight)
-		require.NoError(t, s.repo.SetLimits(t.Context(), own, buckets))
-		elapse(time.Minute)
-		bucket := b.acquire("u", inflight)
-		require.NoError(t, short.Settle(t.Context(), nil))
-		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
-		elapse(2 * time.Minute)
-		require.NoError(t, bucket.Consume(t.Context(), inflight))
-		elapse(2 * time.Minute)
-		free, _ := s.slots()
-		assert.Equal(t, int64(2), free)
-		require.NoError(t, s.repo.SetLimits(t.Context(), own, buckets))
-		elapse(time.Minute)
-		require.NoError(t, bucket.Settle(t.Context(), nil))
-		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
-		elapse(4 * time.Minute)
-		free, _ = s.slots()
-		assert.Equal(t, int64(3), free)
-		require.NoError(t, long.Settle(t.Context(), nil))
-		free, _ = s.slots()
-		assert.Equal(t, int64(4), free)
-	})
-}
-
 // A share that has a slot but no room in another limit keeps no slot.
 func TestShareWithoutRoomTakesNoSlot(t *testing.T) {
 	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {

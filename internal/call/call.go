@@ -22,6 +22,8 @@ type Call struct {
 	// bucket.
 	consumed []plan.Signed
 	tops     tops
+	// late are the slots that were counted before the buckets were known; nil for nearly all calls.
+	late *lateSlots
 }
 
 // setConsumed sets the use of a call that is about to take its amounts.

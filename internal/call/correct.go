@@ -79,6 +79,9 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
+	if c.slots {
+		c.late = &lateSlots{slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) })}
+	}
 	for i := range c.levels { // the counter updates of the buckets are written or pending
 		lv := &c.levels[i]
 		lv.degraded = true
@@ -89,6 +92,27 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		}
 	}
 	return nil
+}
+
+// lateSlots are slots that were counted before the buckets were known.
+type lateSlots struct{ amounts []plan.Signed }
+
+// endLateSlots ends late slots, if a target has none. Perhaps the lanes have not counted them as open yet, so the end
+// follows the same way.
+func (c *Call) endLateSlots(target []plan.Signed) {
+	ended := c.late.amounts
+	if slices.ContainsFunc(target, func(a plan.Signed) bool { return a.Amount > 0 && plan.Includes(ended, a.Name) }) {
+		return
+	}
+	for _, a := range ended {
+		for i := range c.levels {
+			if h := c.levels[i].holdingOf(a.Name); h.Counted > 0 {
+				c.levels[i].holding(a.Name).Uncount(min(a.Amount, h.Counted))
+			}
+		}
+	}
+	c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), nil, ended)
+	c.late = nil
 }
 
 // checkTarget refuses amounts below 0 or above the maximum and, if unknown is set, limits that no level has.
@@ -124,6 +148,9 @@ func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 	if c.levels.hasRenewed() {
 		c.tops = c.levels.placeCounts(c.tops, target)
+	}
+	if c.late != nil {
+		c.endLateSlots(target)
 	}
 	k := Correction{desk: c.desk, policy: c.policy, levels: c.levels}
 	k.makeOps(ctx, target, c.tops)

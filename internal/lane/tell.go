@@ -79,12 +79,12 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 
 // adapt leaves out of a part the amounts that the refusing bucket cannot store.
 func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
-	rest, gone := p.fit(image.Holds)
+	rest, gone := p.fit(func(name string) bool { return image.Holds(name) && image.SlotsOf(name) == nil })
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
 	rest.countPast(image)
-	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket lacks these limits, or was created again")
+	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket lacks these limits or counters of them, or was created again")
 	return rest
 }
 
@@ -93,7 +93,7 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	rest, gone := p.fit(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
-		return amount > 0 && cfg.Index(name) >= 0
+		return amount > 0 && cfg.Index(name) >= 0 && !cfg.IsSlots(name)
 	})
 	gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")

@@ -53,9 +53,10 @@ func slotsWorldOf(seed uint64) slotsWorld {
 	maybe := func(p float64) bool { return r.Float64() < p }
 	w := slotsWorld{
 		policy: []dynalimit.UnavailablePolicy{dynalimit.Refuse, dynalimit.Allow, dynalimit.Local}[r.IntN(3)],
-		faults: maybe(.3), crashes: maybe(.4), numbers: maybe(.3), deletes: maybe(.2),
+		faults: maybe(.3), cuts: maybe(.4), crashes: maybe(.4), numbers: maybe(.3), kinds: maybe(.3), deletes: maybe(.2),
 		together: maybe(.3), waits: maybe(.4), family: maybe(.3), longest: time.Hour,
 	}
+	w.kinds = w.kinds && w.policy == dynalimit.Refuse // no call is counted under one kind and ends under another
 	if maybe(.5) {
 		w.latency = 40 * time.Millisecond
 	}
@@ -495,7 +496,7 @@ func TestSlotsFromOutside(t *testing.T) {
 	}
 	t.Logf("%d histories: %v", end-first, sum)
 	if end-first > 50 { // a history in which nothing happens proves nothing
-		for _, what := range []string{"admitted", "denied", "degraded", "ended", "crashed", "other number", "deleted", "above zero in the end", "judged"} {
+		for _, what := range []string{"admitted", "denied", "degraded", "ended", "cut", "crashed", "other number", "other kind", "above zero in the end", "judged"} {
 			require.Positive(t, sum[what], what)
 		}
 	}

@@ -1,0 +1,109 @@
+package dynalimit_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/admin"
+)
+
+// A lease of unknown buckets that ends before they are known leaves no slot behind, whatever its end names.
+func TestAdmittedCallEndsBeforeItsBucketIsKnown(t *testing.T) {
+	for name, end := range map[string]func(ctx context.Context, l *dynalimit.Lease) error{
+		"settle":         func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, nil) },
+		"settle another": func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, dynalimit.Amounts{"rpm": 5}) },
+		"roll back":      func(ctx context.Context, l *dynalimit.Lease) error { return l.Rollback(ctx) },
+	} {
+		withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+			wire.times(-1)
+			open, ended := p.acquire("u", inflight), p.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1})
+			require.NoError(t, end(t.Context(), ended))
+			wire.times(0)
+			elapse(15 * time.Second)
+			free, _ := s.slots()
+			assert.Equal(t, int64(1), free, name)
+			require.NoError(t, open.Settle(t.Context(), nil))
+			elapse(15 * time.Second)
+			free, _ = s.slots()
+			assert.Equal(t, int64(2), free, name)
+		})
+	}
+}
+
+// A lease of unknown buckets ends as soon as they are known: its slot comes back, though it may not be counted yet.
+func TestAdmittedCallEndsOnceItsBucketIsKnown(t *testing.T) {
+	for wait := time.Duration(0); wait < 4*time.Second; wait += 200 * time.Millisecond {
+		withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+			wire.times(-1)
+			first, second := p.acquire("u", inflight), p.acquire("u", inflight)
+			wire.times(0)
+			elapse(wait)
+			require.NoError(t, first.Settle(t.Context(), nil))
+			require.NoError(t, second.Rollback(t.Context()))
+			elapse(30 * time.Second)
+			require.NoError(t, p.acquire("u", inflight).Rollback(t.Context()))
+			free, _ := s.slots()
+			assert.Equal(t, int64(2), free, wait)
+		})
+	}
+}
+
+// Another source makes the limit a bucket for a while. Then each process counts its open calls again.
+func TestSlotsThatWereABucketForAWhile(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		own, a, b := admin.Scope{Entity: "u"}, s.peer(nil), s.peer(nil)
+		buckets := []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}
+		long, short := a.acquire("u", inflight), a.acquire("u", inflight)
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, buckets))
+		elapse(time.Minute)
+		bucket := b.acquire("u", inflight)
+		require.NoError(t, short.Settle(t.Context(), nil))
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		elapse(2 * time.Minute)
+		require.NoError(t, bucket.Consume(t.Context(), inflight))
+		elapse(2 * time.Minute)
+		free, _ := s.slots()
+		assert.Equal(t, int64(2), free)
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, buckets))
+		elapse(time.Minute)
+		require.NoError(t, bucket.Settle(t.Context(), nil))
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		elapse(4 * time.Minute)
+		free, _ = s.slots()
+		assert.Equal(t, int64(3), free)
+		require.NoError(t, long.Settle(t.Context(), nil))
+		free, _ = s.slots()
+		assert.Equal(t, int64(4), free)
+	})
+}
+
+// Amounts of an outage that were counted while the limit was a bucket are dropped: slots have no counter. Those of
+// other limits are written.
+func TestCountsOfABucketThatHasSlotsNow(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		own := admin.Scope{Entity: "u"}
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+		p.acquire("u", inflight)
+		wire.times(-1)
+		p.acquire("u", dynalimit.Amounts{"inflight": 2, "rpm": 3})
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		s.peer(nil).acquire("u", inflight)
+		wire.times(0)
+		elapse(30 * time.Second)
+		h := p.limiter.Health()
+		assert.Equal(t, map[string]int64{"inflight": 2}, map[string]int64(h.Dropped))
+		assert.Empty(t, h.Waiting)
+		assert.Equal(t, int64(3000), s.stored("u", "rpm").Consumed)
+	})
+}
