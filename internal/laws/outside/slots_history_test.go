@@ -32,6 +32,9 @@ const (
 	slotsTTL = 20 * time.Second
 )
 
+// slotHolds are the holds of the limit.
+var slotHolds = []time.Duration{30 * time.Second, 40 * time.Second, time.Minute}
+
 // slotsWorld are the troubles of one history.
 type slotsWorld struct {
 	policy dynalimit.UnavailablePolicy
@@ -143,7 +146,7 @@ func newSlotsHistory(t *testing.T, seed uint64, w slotsWorld) (*slotsHistory, *r
 	r := rand.New(rand.NewPCG(seed, 12))
 	h := &slotsHistory{
 		slotsWorld: w, t: t, db: ddbmem.New(), luck: rand.New(rand.NewPCG(seed, 13)), oracle: newSlotsOracle(w), entities: []string{"a"},
-		wide: 1 + r.Int64N(4), hold: []time.Duration{30, 40, 60}[r.IntN(3)] * time.Second,
+		wide: 1 + r.Int64N(4), hold: slotHolds[r.IntN(3)],
 	}
 	if w.family {
 		h.entities = []string{"a", "org"}
@@ -318,7 +321,7 @@ func (h *slotsHistory) change(r *rand.Rand) {
 	if !h.kinds || h.numbers && r.IntN(2) == 0 {
 		h.wide = 1 + r.Int64N(5)
 		if r.IntN(3) == 0 {
-			h.hold = []time.Duration{30, 40, 60}[r.IntN(3)] * time.Second
+			h.hold = slotHolds[r.IntN(3)]
 		}
 		h.setSlots()
 		h.oracle.count("other number")
