@@ -6,16 +6,16 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// modelLimit returns the limit that is counted by model: of the charged quotas of money that with the longest
-// window. It is empty without one.
-func (c *Config) modelLimit() (limit string) {
+// modelLimit returns the limit of a take's amounts that is counted by model: of the charged quotas of money that with
+// the longest window. It is empty without one.
+func (c *Config) modelLimit(amounts []Signed) (limit string) {
 	if c == nil || !c.Group {
 		return ""
 	}
 	longest := 0
 	for i := range c.Limits {
 		l := &c.Limits[i]
-		if c.IsMoney(i) && l.Rate.IsQuota() && c.Uncharged>>i&1 == 0 && int(l.Rate.Windows().Unit()) > longest {
+		if c.IsMoney(i) && l.Rate.IsQuota() && c.Uncharged>>i&1 == 0 && Includes(amounts, l.Name) && int(l.Rate.Windows().Unit()) > longest {
 			limit, longest = l.Name, int(l.Rate.Windows().Unit())
 		}
 	}
@@ -30,13 +30,12 @@ func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Mo
 		return nil
 	}
 	m := moneyPart{view: v, forbidden: forbidden}
-	limit := v.Config.modelLimit()
 	for _, a := range asks {
 		if a.Model.Name == "" || a.Fate != Carried {
 			continue
 		}
 		if a.Take && !a.Model.Fixed {
-			a.Model.Limit = limit
+			a.Model.Limit = v.Config.modelLimit(a.Amounts)
 		}
 		if !m.count(rows, a) && a.Take {
 			a.Model.Limit = ""

@@ -178,16 +178,28 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 		}
 		if hour.Hour()%6 == 0 || calls > 0 {
 			w.Set(hour.Add(58 * time.Minute))
-			w.followStream(ctx)
+			w.FollowStream(ctx)
 		}
 		if next := hour.Add(76 * time.Minute); hour.Hour()%3 == 2 && next.Before(to) {
 			w.Set(next)
-			w.closeHours(ctx)
+			w.CloseHours(ctx)
 		}
 	}
 	w.Set(to)
-	w.followStream(ctx)
-	w.closeHours(ctx)
+	w.FollowStream(ctx)
+	w.CloseHours(ctx)
+}
+
+// ListKeys returns the keys that call, each with its team and organisation.
+func ListKeys() (keys [][3]string) {
+	for _, o := range orgs {
+		for _, team := range o.teams {
+			for _, key := range teamKeys {
+				keys = append(keys, [3]string{o.id + "." + team[0] + "." + key.id, o.id + "." + team[0], o.id})
+			}
+		}
+	}
+	return keys
 }
 
 // indexOfKey returns the index of an entity in teamKeys, 0 for an unknown one.
@@ -216,8 +228,8 @@ func (w *World) makeCall(ctx context.Context, entity, model string, cost float64
 // Call makes a call of an entity now.
 func (w *World) Call(entity string, cost float64) { w.makeCall(w.t.Context(), entity, Models[0], cost) }
 
-// followStream adds the new records of the stream to usage.
-func (w *World) followStream(ctx context.Context) {
+// FollowStream adds the new records of the stream to usage.
+func (w *World) FollowStream(ctx context.Context) {
 	streams := w.DB.StreamsClient()
 	described, err := streams.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: w.stream})
 	require.NoError(w.t, err)
@@ -248,7 +260,8 @@ func (w *World) followStream(ctx context.Context) {
 	}
 }
 
-func (w *World) closeHours(ctx context.Context) {
+// CloseHours closes the hours that are over.
+func (w *World) CloseHours(ctx context.Context) {
 	_, err := w.closer.CloseDue(ctx)
 	require.NoError(w.t, err)
 }
