@@ -317,8 +317,7 @@ func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	}
 }
 
-// withAllLimits adds to a target every limit of the level that it does not name, with
-// the amount 0.
+// withAllLimits adds to a target the other limits of the level's holdings, with the amount 0.
 func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
 		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {

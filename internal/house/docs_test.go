@@ -56,6 +56,27 @@ func TestKeeperRequiresItsRelease(t *testing.T) {
 	assert.Equal(t, "v0.1.0", requiredRoot("require github.com/dynalimit/dynalimit v0.1.0\n"))
 }
 
+// TestPackageCommentsListFiles: a package comment that lists the files of its package names each of them, and no other.
+func TestPackageCommentsListFiles(t *testing.T) {
+	name := regexp.MustCompile(`\b[a-z][a-z0-9_]*\.go\b`)
+	for _, pkg := range []string{"internal/lane", "internal/plan", "internal/laws", "internal/laws/rules", "internal/lock", "internal/prefetch"} {
+		folder := filepath.Join("..", "..", filepath.FromSlash(pkg))
+		doc, err := os.ReadFile(filepath.Join(folder, "doc.go"))
+		require.NoError(t, err)
+		listed := slices.DeleteFunc(name.FindAllString(string(doc), -1), func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+		slices.Sort(listed)
+		files, err := filepath.Glob(filepath.Join(folder, "*.go"))
+		require.NoError(t, err)
+		var there []string
+		for _, f := range files {
+			if f = filepath.Base(f); f != "doc.go" && !strings.HasSuffix(f, "_test.go") {
+				there = append(there, f)
+			}
+		}
+		assert.Equal(t, there, slices.Compact(listed), pkg)
+	}
+}
+
 // newestRelease is the first version among the headings of a changelog; empty if there is none.
 func newestRelease(changes string) string {
 	return regexp.MustCompile(`(?m)^## (v\S+)$|\z`).FindStringSubmatch(changes)[1]

@@ -22,12 +22,16 @@
 //	site.go         probe.go  the place of the bucket: how it is read, viewed and probed; whether it answers;
 //	                the work in flight on all buckets
 //	queue.go        the ops that have not ended, how each ends, and the batch that one write carries
+//	ride.go         give-backs that wait for a write that another op needs
 //	extra.go        the parts of a lane that few buckets need, and the events that it passes on to them
 //	gather.go       the wait after a write for callers that come back at once
 //	memory.go       the lane's memory of the bucket: the last image, its pause; a take denied without a request
-//	fates.go        the decision of a turn: its write, and the fates of its ops; pure
+//	fates.go        the decision of a turn: its write, and the fates of its ops
 //	lost_answer.go  the tries of a write and their ids, without I/O: the steps after a lost answer
-//	wait_line.go    the waiters, and their order
+//	wait_line.go    the waiters, and their order; place.go  the places of denied callers between them
+//	contest.go      the competition of a line with the waiters of other processes
+//	slots.go        held_slots.go  the slots of the process's open calls, and the writes that keep them
+//	models.go       whether the role may write units and counters by model
 //	pacer.go        the spacing of writes while the partition throttles
 //	ahead.go        stock.go  prefetched tokens and their fate
 //	told.go         untold.go  tally.go  pending updates, and amounts in doubt; tell.go writes the updates
@@ -40,7 +44,7 @@
 // An op, guarded by its lane's mutex:
 //
 //	queued   waits in the queue            next write → carried; caller leaves → gone; bucket silent → done
-//	carried  a write in flight carries it  landed, denied, failed → done; refused → queued; bucket silent → pending
+//	carried  a turn has it: it is decided, landed, denied, failed → done; refused → queued; bucket silent → pending
 //	pending  its caller is answered, and   outcome known → gone, and onOutcome called
 //	         the write is in flight
 //	done     its result is there           final; done is closed

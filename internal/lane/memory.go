@@ -148,8 +148,8 @@ func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	}
 }
 
-// learn installs the image from an answer to one of the lane's own requests, decided at asked. ours are
-// the amounts that this write took. It returns true if another implementation wrote the bucket. mu must
+// learn installs the image from an answer to one of the lane's own requests, decided at asked. ours is
+// the change of each limit by this write. It returns true if another implementation wrote the bucket. mu must
 // be held.
 func (m *Memory) learn(image *schema.Image, asked, now int64, ours plan.Rows) (foreign bool) {
 	if s := &m.sight; s.known {

@@ -18,8 +18,8 @@ type caller struct {
 	op  *Op
 }
 
-// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends; then another
-// goroutine carries on with the rest. That saves a switch. This goroutine carries its own op alone,
+// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends; another
+// goroutine then carries ops that came meanwhile. That saves a switch. This goroutine carries its own op alone,
 // because others must not depend on its context.
 func (l *Lane) Ask(ctx context.Context, o *Op) {
 	if !l.enqueue(o) {

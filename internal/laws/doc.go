@@ -20,6 +20,7 @@
 //	amend.go     their calls of leases: adjust, consume, end, end twice
 //	fill.go      their administration; stream.go calls of one kind at a rate
 //	operator.go  the events around them: reconfigure, delete, crash
+//	group.go     a group of resources that comes and goes; buckets.go the names of buckets
 //	teams.go     parents and plans that calls give, and records that come and go
 //	inside.go    the inner state that a history looks into
 //	harness.go   the parts that package outside uses too

@@ -2,9 +2,9 @@ package schema
 
 import "strconv"
 
-// GiveBack is the write that only gives tokens back. It needs no image and commutes with every write that leaves its op slot alone.
-// It requires the limits to exist in the incarnation from which the tokens were taken, and its op rule makes
-// it land at most once.
+// GiveBack is the write that only gives tokens back. It needs no image, and commutes with every write that leaves its
+// op slot alone. It requires the limits to exist in the incarnation from which the tokens were taken. Its op rule makes
+// it land at most once, or it is not sent again after a try without an answer.
 type GiveBack struct {
 	Incarnation []byte
 	// Set are the limits of the image in which the changes have their places; nil without an image.

@@ -18,8 +18,8 @@ type Statement struct {
 type OpRule uint8
 
 const (
-	// OpAny requires nothing. It is for the first try of a take, and for the only try of a give-back after
-	// another client's write to the slot.
+	// OpAny requires nothing. It is for the first try of a take, and for a give-back after another client's write to
+	// the slot. Such a give-back is not sent again after a try without an answer.
 	OpAny OpRule = iota
 	// OpLast requires the slot to hold Last, the client's own last write. It is for every try of a give-back
 	// that may be resent.
