@@ -184,6 +184,13 @@ var importTable = []importRow{
 		reason:  "it makes files of records that it is given, and knows nothing of where they are kept, but folders",
 	},
 	{
+		folder:  "aggregator/alert",
+		std:     append([]string{"bytes", "context", "crypto/hmac", "crypto/rand", "crypto/sha256", "encoding/base64", "encoding/json", "io", "net", "net/http", "net/url", "unicode"}, pureStd...),
+		project: []string{"aggregator", "fault", "internal/ddb", "internal/guard", "internal/lock", "internal/problem", "internal/schema", "internal/table"},
+		others:  []string{sdk + "/service/dynamodb"},
+		reason:  "it sends what others decided and stored, and decides no alert",
+	},
+	{
 		folder:  "internal/trail",
 		std:     append([]string{"crypto/rand", "encoding/binary", "encoding/json", "hash/fnv", "unicode"}, pureStd...),
 		project: []string{"audit", "internal/schema"},

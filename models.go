@@ -70,8 +70,8 @@ type Limit struct {
 	// to a longer Hold.
 	Longest time.Duration
 	// AlertAt are the percentages of a quota, 1 to 100, at which its use is told to people (package
-	// aggregator/alert), at most 8. Below 100 it is the used part of the quota; 100 means that a call was denied.
-	// It does not change what the limit admits.
+	// aggregator/alert), at most 8. 100 is the whole quota: calls that no longer fit are denied before it. They do
+	// not change what the limit admits.
 	AlertAt []int
 }
 

@@ -26,6 +26,8 @@ type Options struct {
 	RetentionDiffers func(stored Retention)
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
+	// Now is the clock by which alerts are decided. Defaults to time.Now.
+	Now func() time.Time
 }
 
 // Processor adds records to snapshots. Make one with New. It is safe for concurrent use.
@@ -36,6 +38,7 @@ type Processor struct {
 	table     string
 	retention *tableRetention
 	writers   int
+	alerts    *alertStage
 }
 
 // New returns a Processor that writes snapshots into a table, the one of the given
@@ -55,12 +58,15 @@ func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
 	case o.Writers == 0:
 		o.Writers = defaultWriters
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if err := checkRetention("options.Retention", o.Retention); err != nil {
 		return nil, err
 	}
 	kept := newTableRetention(client, table, Retention{Hours: o.Retention}, o.RetentionDiffers)
 	kept.hoursOnly = true
-	return &Processor{client, table, kept, o.Writers}, nil
+	return &Processor{client, table, kept, o.Writers, &alertStage{client: client, table: table, now: o.Now}}, nil
 }
 
 // Failure is a record that was not counted.
@@ -84,6 +90,9 @@ type Result struct {
 	Failures []Failure
 	// Gaps are the found gaps.
 	Gaps []Gap
+	// Alerts are the alerts that were stored now, or that could not be stored. One whose storing got no answer may
+	// come again, and may be missing after the death of a process: what is delivered are the stored ones.
+	Alerts []AlertDecided
 }
 
 // Process adds records to the hourly snapshots of their entities and resources, each
@@ -91,7 +100,8 @@ type Result struct {
 // their sequence numbers: in one call, or in later ones. While
 // DynamoDB is busy, or does not answer, writes are retried until ctx ends. Buckets are written in the
 // order of their first records, so that a repeated batch that begins at its first failure
-// gets further each time.
+// gets further each time. Before the snapshots of a bucket it stores the alerts that the records show, each once; such
+// buckets are written last.
 //
 // The error is that of ctx, or a *ValidationError without one; other errors are in the
 // Result, which is valid in any case.
@@ -100,41 +110,89 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	if err := checkCalled(ctx, p != nil && p.client != nil, "processor", "New"); err != nil {
 		return result, err
 	}
-	var mu sync.Mutex
 	changes, sources := decodeRecords(records, &result)
-	place := func(f usage.Fold) int { return sources[source{f.Changes[0].Key, f.Changes[0].Seq}].place }
-	var group guard.Group
-	group.SetLimit(p.writers)
 	kept, unknown := schema.UsageRetention{}, error(nil)
 	if len(changes) > 0 {
 		kept, unknown = p.retention.current(ctx)
 	}
-	all := usage.Folds(changes, kept.Hours)
-	purges := p.purges(ctx, all)
-	buckets := perBucket(all)
-	slices.SortStableFunc(buckets, func(a, b []usage.Fold) int { return cmp.Compare(place(a[0]), place(b[0])) })
-	for _, folds := range buckets {
-		of := purges[folds[0].Keys.Name()]
+	work := bucketsOf(records, usage.Folds(changes, kept.Hours), sources, p.alerts.dueAlerts(records, &result))
+	purges := p.purges(ctx, work)
+	var mu sync.Mutex
+	var group guard.Group
+	group.SetLimit(p.writers)
+	for _, w := range work {
+		of := purges[w.keys.Name()]
 		if of.begun {
 			continue
 		}
 		group.Go(func() error {
-			failed := cmp.Or(of.err, unknown)
-			done := outcome{err: failed}
-			for i, f := range folds {
-				if failed == nil && (done.err == nil || !f.Hour.Equal(folds[i-1].Hour)) { // no fold is written before its predecessor
-					done = p.writeFold(ctx, f)
-				}
-				mu.Lock()
-				result.add(f, done, sources)
-				mu.Unlock()
-			}
+			one := p.addBucket(ctx, w, of.err, unknown, sources)
+			mu.Lock()
+			defer mu.Unlock()
+			result.addResult(one)
 			return nil
 		})
 	}
 	_ = group.Wait()
 	result.Ignored = len(records) - result.Counted - result.Repeated - len(result.Failures)
 	return result, ctx.Err()
+}
+
+// addBucket stores the alerts of a bucket and then writes its folds. If failed is not nil, all of its work has failed;
+// if unread is not nil, its folds have.
+func (p *Processor) addBucket(ctx context.Context, w bucketWork, failed, unread error, sources map[source]placed) (result Result) {
+	if failed == nil && len(w.alerts) > 0 {
+		result.Alerts, failed = p.alerts.decide(ctx, w.alerts)
+	}
+	if failed != nil {
+		result.fail(w.records, failed)
+	}
+	failed = cmp.Or(failed, unread)
+	done := outcome{err: failed}
+	for i, f := range w.folds {
+		if failed == nil && (done.err == nil || !f.Hour.Equal(w.folds[i-1].Hour)) { // no fold is written before its predecessor
+			done = p.writeFold(ctx, f)
+		}
+		result.add(f, done, sources)
+	}
+	return result
+}
+
+// bucketWork is the work for one bucket: its folds, and the alerts to store before them. It has one of them at least.
+type bucketWork struct {
+	keys   schema.Keys
+	folds  []usage.Fold
+	alerts []schema.Alert
+	// records are the records of a bucket without folds.
+	records []Record
+	// place is the index of the first record.
+	place int
+}
+
+// bucketsOf returns the work for each bucket, in the order of the first records. Buckets with alerts come after all
+// others: storing many alerts takes time.
+func bucketsOf(records []Record, folds []usage.Fold, sources map[source]placed, due map[schema.Key][]schema.Alert) (work []bucketWork) {
+	for _, of := range perBucket(folds) {
+		first := of[0].Changes[0]
+		work = append(work, bucketWork{keys: of[0].Keys, folds: of, alerts: due[first.Key], place: sources[source{first.Key, first.Seq}].place})
+		delete(due, first.Key)
+	}
+	for key, alerts := range due {
+		w := bucketWork{keys: alerts[0].Keys, alerts: alerts, place: -1}
+		for i, r := range records {
+			if schema.KeyOf(r.Keys) != key {
+				continue
+			}
+			if w.records = append(w.records, r); w.place < 0 {
+				w.place = i
+			}
+		}
+		work = append(work, w)
+	}
+	slices.SortStableFunc(work, func(a, b bucketWork) int {
+		return cmp.Or(cmp.Compare(min(len(a.alerts), 1), min(len(b.alerts), 1)), cmp.Compare(a.place, b.place))
+	})
+	return work
 }
 
 // source is the origin of a change.
@@ -202,6 +260,19 @@ func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
 	}
 	for _, c := range f.Changes {
 		r.Failures = append(r.Failures, Failure{Record: sources[source{c.Key, c.Seq}].Record, Err: done.err, Unreadable: done.unreadable})
+	}
+}
+
+// addResult adds the result of other records.
+func (r *Result) addResult(other Result) {
+	r.Counted, r.Repeated = r.Counted+other.Counted, r.Repeated+other.Repeated
+	r.Failures, r.Gaps, r.Alerts = append(r.Failures, other.Failures...), append(r.Gaps, other.Gaps...), append(r.Alerts, other.Alerts...)
+}
+
+// fail adds records that failed.
+func (r *Result) fail(records []Record, err error) {
+	for _, one := range records {
+		r.Failures = append(r.Failures, Failure{Record: one, Err: err})
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/schema"
-	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
 // purge is the state of one namespace: whether it is purged, or in a purge, or the error of
@@ -18,23 +17,23 @@ type purge struct {
 	err   error
 }
 
-// purges reads for each namespace of the folds whether its purge has begun. An entry has the error if that
+// purges reads for each namespace of the work whether its purge has begun. An entry has the error if that
 // read failed. Process must not write into a purged namespace: the purge would not remove those items, and
 // its deletions are records of the stream too.
-func (p *Processor) purges(ctx context.Context, folds []usage.Fold) map[string]purge {
+func (p *Processor) purges(ctx context.Context, work []bucketWork) map[string]purge {
 	looked := map[string]purge{}
-	for _, f := range folds {
-		key, some := f.Keys.Namespace()
-		if _, known := looked[f.Keys.Name()]; known || !some {
+	for _, w := range work {
+		key, some := w.keys.Namespace()
+		if _, known := looked[w.keys.Name()]; known || !some {
 			continue
 		}
 		out, err := boundRequest(ctx, p.client.GetItem, &dynamodb.GetItemInput{TableName: &p.table, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 		if err != nil {
-			looked[f.Keys.Name()] = purge{err: err}
+			looked[w.keys.Name()] = purge{err: err}
 			continue
 		}
 		n, _ := schema.DecodeNamespace(out.Item)
-		looked[f.Keys.Name()] = purge{begun: n.State == fault.NamespacePurging || n.State == fault.NamespacePurged}
+		looked[w.keys.Name()] = purge{begun: n.State == fault.NamespacePurging || n.State == fault.NamespacePurged}
 	}
 	return looked
 }

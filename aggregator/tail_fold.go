@@ -88,11 +88,14 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 	return counted, nil
 }
 
-// processOnce calls the ProcessFunc once and reports the result and the duration to the observer.
+// processOnce calls the ProcessFunc once and reports the result, its alerts and the duration to the observer.
 func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
 	callObserver(r.intake.observer, r.intake.observer.Processed, RecordsProcessed{Shard: r.shard(), Records: len(records), Result: result, Duration: r.intake.options.Now().Sub(began)})
+	for _, a := range result.Alerts {
+		callObserver(r.intake.observer, r.intake.observer.Alerted, a)
+	}
 	return result, err
 }
 

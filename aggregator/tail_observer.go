@@ -14,6 +14,8 @@ type TailObserver struct {
 	Lagged func(ShardLag)
 	// Processed is called after each call of the ProcessFunc: its Result has the gaps.
 	Processed func(RecordsProcessed)
+	// Alerted is called for each alert that the Processor stored, or could not store (AlertDecided.Err).
+	Alerted func(AlertDecided)
 	// Skipped is called for a record that was given up because it can never be processed.
 	Skipped func(RecordSkipped)
 	// Trimmed is called when records of a shard were gone from the stream before they were

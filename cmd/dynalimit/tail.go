@@ -13,6 +13,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/alert"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/follow"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/internal/notation"
@@ -29,6 +30,7 @@ type tailCmd struct {
 	KeepDays   string        `help:"How long days are kept, as above; 0 for ever. Default: 400d." placeholder:"PERIOD"`
 	KeepMonths string        `help:"How long months are kept, as above; 0 for ever. Default: 0." placeholder:"PERIOD"`
 	Archive    string        `help:"Archive expired items in files of this folder. Default: no archive." placeholder:"DIR"`
+	alertFlags `embed:""`
 }
 
 // Validate bounds --every, --fold-every and --grace, and refuses malformed retentions.
@@ -38,6 +40,8 @@ func (c tailCmd) Validate() error {
 		return fmt.Errorf("--every is %v: give at least 100ms", c.Every)
 	case c.FoldEvery > longestFold:
 		return fmt.Errorf("--fold-every is %v: give at most %v", c.FoldEvery, longestFold)
+	case c.Once && c.AlertWebhook != "":
+		return errors.New("--once ends before alerts are delivered: leave --alert-webhook out, or follow the stream without --once")
 	case c.Grace < 0 || c.Grace > longestGrace:
 		return fmt.Errorf("--grace is %v: give 0s to %v", c.Grace, longestGrace)
 	}
@@ -98,6 +102,7 @@ type follower struct {
 	tail     *aggregator.Tail
 	closer   *aggregator.Closer // nil if hours are not closed
 	archive  *archiver          // nil without an archive
+	alerts   *alert.Deliverer   // nil without a webhook
 
 	mu      sync.Mutex // guards the output
 	differs sync.Once
@@ -134,6 +139,13 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	}
 	if t.closer, err = t.newCloser(ctx, g, client, sums); err != nil {
 		return nil, err
+	}
+	if c.Once && os.Getenv(webhookVariable) != "" {
+		t.printNote("--once ends before alerts are delivered: it does not use " + webhookVariable)
+	} else if !c.Once {
+		if t.alerts, err = c.newDeliverer(client, g.Table, t.printNote); err != nil {
+			return nil, err
+		}
 	}
 	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.retentionDiffers})
 	if err != nil {

@@ -52,6 +52,9 @@ func (t *follower) followStream(ctx context.Context) error {
 	if t.closer != nil {
 		beside.Go(func() { _ = t.closer.Run(going) }) // failures are noted
 	}
+	if t.alerts != nil {
+		beside.Go(func() { _ = t.alerts.Run(going) }) // failures are noted
+	}
 	beside.Go(func() { t.printRegularly(going) })
 	archived := t.archive.startArchive(going)
 	err := t.tail.Run(ctx)

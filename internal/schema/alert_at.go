@@ -53,7 +53,7 @@ func percentText(percent []int) string {
 // percentsIn returns the percentages of a text, in order. It leaves out parts that are not from 1 to 100.
 func percentsIn(text string) (percent []int) {
 	for part := range strings.SplitSeq(text, ",") {
-		if p, err := strconv.Atoi(part); err == nil && p >= 1 && p <= Denied {
+		if p, err := strconv.Atoi(part); err == nil && p >= 1 && p <= WholeQuota {
 			percent = append(percent, p)
 		}
 	}

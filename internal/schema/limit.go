@@ -102,16 +102,11 @@ func (l ConfigLimit) check() (field, reason string) {
 	if reason := CheckLimitName(l.Name); reason != "" {
 		return "Name", reason
 	}
-	for _, n := range []struct {
-		name  string
-		value int64
-	}{{"Capacity", l.Capacity}, {"Burst", l.Burst}, {"RefillAmount", l.RefillAmount}} {
-		if n.value < 1 || n.value > MaxTokens {
-			return n.name, fmt.Sprintf("is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(MaxTokens))
-		}
+	if field, reason := l.checkAmounts(); reason != "" {
+		return field, reason
 	}
 	switch {
-	case len(l.AlertAt) > 0 && l.checkAlerts() != "":
+	case l.checkAlerts() != "":
 		return "AlertAt", l.checkAlerts()
 	case l.Reserve < noReserve || l.Reserve > l.Burst/mostReserve:
 		return "Reserve", fmt.Sprintf("is %d for %q; give 1 to %d tokens, half of what it holds, 0 for a fifth, or -1 for none", l.Reserve, l.Name, l.Burst/mostReserve)
@@ -137,6 +132,19 @@ func (l ConfigLimit) check() (field, reason string) {
 	return "", ""
 }
 
+// checkAmounts is check for the amounts that every limit has.
+func (l ConfigLimit) checkAmounts() (field, reason string) {
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{{"Capacity", l.Capacity}, {"Burst", l.Burst}, {"RefillAmount", l.RefillAmount}} {
+		if n.value < 1 || n.value > MaxTokens {
+			return n.name, fmt.Sprintf("is %d for %q; give 1 to %d tokens", n.value, l.Name, int64(MaxTokens))
+		}
+	}
+	return "", ""
+}
+
 // checkQuota is check for the fields that a calendar quota cannot have.
 func (l ConfigLimit) checkQuota() (field, reason string) {
 	switch {
@@ -156,16 +164,19 @@ func (l ConfigLimit) checkQuota() (field, reason string) {
 // mostAlerts bounds the alerts of a limit.
 const mostAlerts = 8
 
-// Denied is the percentage of the alert that a call was denied.
-const Denied = 100
+// WholeQuota is the percentage of the whole quota.
+const WholeQuota = 100
 
 // checkAlerts returns the error in the alerts of a limit with its defaults, or "".
 func (l ConfigLimit) checkAlerts() string {
+	if len(l.AlertAt) == 0 {
+		return ""
+	}
 	switch first, last := l.AlertAt[0], l.AlertAt[len(l.AlertAt)-1]; {
 	case !l.IsQuota():
 		return fmt.Sprintf("is set for %q, which is not a quota; leave it out, or set Window", l.Name)
-	case first < 1 || last > Denied:
-		return fmt.Sprintf("is %v for %q; give percentages from 1 to %d", l.AlertAt, l.Name, Denied)
+	case first < 1 || last > WholeQuota:
+		return fmt.Sprintf("is %v for %q; give percentages from 1 to %d", l.AlertAt, l.Name, WholeQuota)
 	case len(l.AlertAt) > mostAlerts:
 		return fmt.Sprintf("has %d percentages for %q; give at most %d", len(l.AlertAt), l.Name, mostAlerts)
 	}

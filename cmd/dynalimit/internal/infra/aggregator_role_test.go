@@ -49,8 +49,11 @@ func (w world) use() []aggregator.Record {
 	for _, namespace := range []string{"", "eu", "us"} {
 		root, _ := w.open(everything, namespace)
 		require.NoError(w, admin.New(root).Entities.Create(w.Context(), admin.Entity{ID: "child", ParentID: parent, Cascade: true}))
+		config := admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.DailyQuota("rpd", 2, "").WithAlerts(50)}, Only: true, Version: admin.AnyVersion}
+		require.NoError(w, only(admin.New(root).Limits.SetConfig(w.Context(), admin.Scope{Everyone: true, Resource: "alerted"}, config)))
 		l := w.limiter(root, nil)
 		require.NoError(w, only(l.Acquire(w.Context(), "child", model, dynalimit.Amounts{"rpm": 1})))
+		require.NoError(w, only(l.Acquire(w.Context(), "child", "alerted", dynalimit.Amounts{"rpd": 1})))
 	}
 	return records
 }

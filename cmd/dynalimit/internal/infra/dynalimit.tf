@@ -305,7 +305,7 @@ locals {
     "op0", "op1", "op2", "op3", "b_*", "q_*", "s_*", "pu", "wn", "wb", "v_*",
   ]
   usage_attributes = [
-    "PK", "SK", "entity_id", "resource", "window", "window_start", "total_events", "seq", "GSI3PK", "GSI3SK", "ttl", "u_*",
+    "PK", "SK", "entity_id", "resource", "window", "window_start", "total_events", "seq", "GSI3PK", "GSI3SK", "ttl", "u_*", "a_*",
     "parent_id", "plan", "closed", "summed", "entities", "final", "made_at", "closed_to", "final_to", "closed_from",
     "keep_hours", "keep_days", "keep_months", "kept_version",
   ]

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/alert"
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 )
 
@@ -19,8 +20,16 @@ func tailPolicy(t *testing.T) string {
 	return policyOf(t, "Tail", Options{Tail: true}, here)
 }
 
+// heard counts delivered alerts.
+type heard int
+
+func (h *heard) Send(_ context.Context, m alert.Message) error {
+	*h += heard(len(m.Alerts))
+	return nil
+}
+
 // follow follows the stream under a policy, as `dynalimit tail --archive` does: one of two
-// stands by, the other stops, hours are closed, and what expires is archived.
+// stands by, the other stops, alerts are delivered, hours are closed, and what expires is archived.
 func (w world) follow(policy string) *guarded {
 	w.Helper()
 	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
@@ -56,6 +65,13 @@ func (w world) follow(policy string) *guarded {
 	elapse(2 * time.Minute)
 	first()
 	second()
+	alerts := new(heard)
+	deliverer, err := alert.New(client, tableName, alerts, nil)
+	require.NoError(w, err)
+	ctx, stop := context.WithTimeout(w.Context(), time.Minute)
+	defer stop()
+	require.ErrorIs(w, deliverer.Run(ctx), context.DeadlineExceeded)
+	require.Equal(w, heard(6), *alerts, "of a child and its parent in each namespace")
 	w.closeMonth(closer)
 	elapse(500 * 24 * time.Hour)
 	w.db.ExpireNow()

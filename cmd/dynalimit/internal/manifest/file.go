@@ -185,7 +185,7 @@ func parsePercents(n *yaml.Node) (percents, string) {
 	var all percents
 	for _, item := range n.Content {
 		p, err := strconv.Atoi(item.Value)
-		if item.Kind != yaml.ScalarNode || err != nil || p < 1 || p > schema.Denied {
+		if item.Kind != yaml.ScalarNode || err != nil || p < 1 || p > schema.WholeQuota {
 			return nil, fmt.Sprintf("has %q: %s", item.Value, help)
 		}
 		all = append(all, p)

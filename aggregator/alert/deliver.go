@@ -1,0 +1,268 @@
+package alert
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/guard"
+	"github.com/dynalimit/dynalimit/internal/lock"
+	"github.com/dynalimit/dynalimit/internal/problem"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/table"
+)
+
+const (
+	// leaseName is the name of the deliverer's lease, among those of the stream's followers.
+	leaseName = "alerts"
+	// lookEvery is the time between two looks at the stored alerts, markAgain that before another try to mark some.
+	lookEvery, markAgain = time.Minute, time.Second
+	hold                 = 30 * time.Second
+	standbyEvery         = 5 * time.Second
+	requestTimeout       = 5 * time.Second
+	sendTimeout          = 10 * time.Second
+)
+
+// Message has the alerts that a Sink delivers at once.
+type Message struct {
+	// ID identifies the message. Another try of its alerts is another message: compare Alert.ID to find repetitions.
+	ID string
+	// Alerts are 1 to 100 alerts, the highest thresholds and the largest use first. The lower thresholds of a quota
+	// precede its highest.
+	Alerts []aggregator.Alert
+	// Open is the number of alerts that wait for their delivery, those of the message included.
+	Open int
+	// Late means that some of the alerts are a day old or older. They are sent once.
+	Late bool
+}
+
+// Sink delivers messages.
+type Sink interface {
+	// Send delivers a message within 10 s. Two calls run at once at most. After an error the alerts are sent again,
+	// until they are a day old. An error that wraps ErrGone ends the tries at once.
+	Send(ctx context.Context, m Message) error
+}
+
+// ErrGone is wrapped by errors of a Sink that no other try can mend. The alerts of the message are given up.
+var ErrGone = errors.New("alert: the receiver is gone")
+
+// retryAfter is an error with the time to wait before the next try.
+type retryAfter struct {
+	error
+	wait time.Duration
+}
+
+func (e *retryAfter) Unwrap() error { return e.error }
+
+// retryOf returns how long to wait after an error, and whether it is lasting.
+func retryOf(err error) (wait time.Duration, lasting bool) {
+	if later, ok := errors.AsType[*retryAfter](err); ok {
+		return later.wait, false
+	}
+	return 0, errors.Is(err, ErrGone)
+}
+
+// Client is the client of a Deliverer. *dynamodb.Client implements it.
+type Client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+}
+
+// Options configures a Deliverer. The zero value gives the defaults that the fields name.
+type Options struct {
+	// Holder names this Deliverer in its lease, for operators. Defaults to "deliverer".
+	Holder string
+	// Sent is called after each message: err is nil for a delivered one. It may be called by two goroutines at once.
+	// Defaults to nil.
+	Sent func(m Message, err error)
+	// Failed is called for requests to DynamoDB that failed. They are made again. Defaults to nil.
+	Failed func(err error)
+	// Now is the clock. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Deliverer sends stored alerts to a Sink. Of several for a table one works, under a lease, and another takes over about
+// half a minute after its death. It sends an alert again if it does not know whether it was delivered. Make one with New.
+type Deliverer struct {
+	table   *table.Table
+	clock   *ddb.Clock
+	sink    Sink
+	options Options
+}
+
+// New returns a Deliverer of the alerts of a table. It fails with a *fault.ValidationError for bad input.
+func New(client Client, tableName string, sink Sink, opts *Options) (*Deliverer, error) {
+	o := Options{}
+	if opts != nil {
+		o = *opts
+	}
+	switch {
+	case problem.IsNil(client):
+		return nil, invalid("client", "is nil; give a client of DynamoDB")
+	case tableName == "":
+		return nil, invalid("table", "is empty; give the name of the table of limits")
+	case problem.IsNil(sink):
+		return nil, invalid("sink", "is nil; give a Webhook, or a Sink of your own")
+	}
+	if o.Holder == "" {
+		o.Holder = "deliverer"
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Sent == nil {
+		o.Sent = func(Message, error) {}
+	}
+	if o.Failed == nil {
+		o.Failed = func(error) {}
+	}
+	clock := ddb.NewClock(o.Now, true)
+	store := ddb.Watch(api{Client: client}, nil, clock, requestTimeout)
+	return &Deliverer{table: &table.Table{Client: store, Name: tableName}, clock: clock, sink: sink, options: o}, nil
+}
+
+// unused has the methods of a client that this package does not call, two levels deep, so that the methods of the
+// user's client beside it win.
+type unused struct{ ddb.API }
+
+// api is the client of a user, with the methods that it need not have.
+type api struct {
+	Client
+	unused
+}
+
+func invalid(field, format string, args ...any) error {
+	return &fault.ValidationError{Package: "alert", Field: field, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Run delivers alerts until ctx ends, or stands by while another Deliverer does. It returns the error of ctx, or a
+// *fault.ValidationError without one.
+func (d *Deliverer) Run(ctx context.Context) error {
+	if d == nil || d.table == nil {
+		return invalid("deliverer", "is nil or was not made; make one with New")
+	}
+	if err := problem.NoContext(ctx, "alert"); err != nil {
+		return err
+	}
+	for {
+		l := &lock.Lock{Table: d.table, Key: schema.TailKeys{Name: leaseName}.Lease(), Name: "the delivery of alerts", Holder: d.options.Holder, Hold: hold, Now: d.clock.Now}
+		err := l.Do(ctx, 0, nil, d.deliverAlerts)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrLocked) {
+			d.options.Failed(err)
+		}
+		if !ddb.Sleep(ctx, standbyEvery) {
+			return ctx.Err()
+		}
+	}
+}
+
+// answer is the end of a message.
+type answer struct {
+	message []*entry
+	err     error
+}
+
+// deliverAlerts delivers alerts until ctx ends. At its end it waits for the messages under way.
+func (d *Deliverer) deliverAlerts(ctx context.Context) error {
+	q := &queue{entries: map[schema.Key]*entry{}}
+	answers := make(chan answer, mostUnderWay)
+	defer func() {
+		for ; q.underWay > 0; q.underWay-- {
+			<-answers
+		}
+	}()
+	var look time.Time
+	for ctx.Err() == nil {
+		now := d.clock.Now()
+		if !now.Before(look) {
+			if err := d.readOpen(ctx, q); err != nil && ctx.Err() == nil {
+				d.options.Failed(err)
+			}
+			look = now.Add(lookEvery)
+		}
+		if list, open := q.takeMessage(now); list != nil {
+			m := messageOf(list, open, now)
+			m.ID = rand.Text()
+			go func() { answers <- answer{list, d.sendMessage(ctx, m)} }()
+			continue
+		}
+		timer := time.NewTimer(q.idleTime(now, look))
+		select {
+		case a := <-answers:
+			q.endMessage(a.message, a.err, d.clock.Now())
+			d.markEnded(ctx, q)
+		case <-timer.C:
+			d.markEnded(ctx, q)
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// sendMessage sends a message, and reports its end. A panic of the sink is an error.
+func (d *Deliverer) sendMessage(ctx context.Context, m Message) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	err := guard.Apart(func() error { return d.sink.Send(ctx, m) })
+	d.options.Sent(m, err)
+	return err
+}
+
+// readOpen adds the stored alerts that nobody has delivered.
+func (d *Deliverer) readOpen(ctx context.Context, q *queue) error {
+	for shard := range schema.AlertShards {
+		keys, err := d.table.Keys(ctx, table.Query{Op: "list open alerts", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: schema.OpenAlerts(shard)})
+		if err != nil {
+			return err
+		}
+		var unknown []schema.Key
+		for _, key := range keys {
+			if q.entries[key] == nil {
+				unknown = append(unknown, key)
+			}
+		}
+		if len(unknown) == 0 {
+			continue
+		}
+		items, err := d.table.GetMany(ctx, "read open alerts", unknown)
+		if err != nil {
+			return err
+		}
+		for _, item := range items {
+			if item == nil {
+				continue
+			}
+			a, err := schema.DecodeAlert(item)
+			if err != nil {
+				d.options.Failed(err)
+				continue
+			}
+			if a.IsOpen() { // or the index is behind
+				q.addAlert(a)
+			}
+		}
+	}
+	return nil
+}
+
+// markEnded marks the alerts that were sent or given up, so that nobody sends them again.
+func (d *Deliverer) markEnded(ctx context.Context, q *queue) {
+	for _, e := range q.endedAlerts() {
+		if err := d.table.UpdateIf(ctx, "mark an alert", e.alert.Key(), e.alert.Close(e.ended, e.sent)); err != nil {
+			d.options.Failed(err)
+			return
+		}
+		q.removeAlert(e)
+	}
+}

@@ -1,0 +1,237 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/dynalimit/dynalimit"
+	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// room is a table with alerts in virtual time, and a receiver.
+type room struct {
+	*testing.T
+	db *ddbmem.DB
+
+	mu       sync.Mutex
+	messages []Message
+	// fails decides the answer to the nth message.
+	fails func(n int, m Message) error
+}
+
+func (r *room) Send(_ context.Context, m Message) error {
+	r.mu.Lock()
+	r.messages = append(r.messages, m)
+	n, fails := len(r.messages), r.fails
+	r.mu.Unlock()
+	if fails == nil {
+		return nil
+	}
+	return fails(n, m)
+}
+
+// delivered counts the deliveries of each alert.
+func (r *room) sent() map[string]int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	sent := map[string]int{}
+	for _, m := range r.messages {
+		for _, a := range m.Alerts {
+			sent[a.ID]++
+		}
+	}
+	return sent
+}
+
+// inRoom runs a test in virtual time.
+func inRoom(t *testing.T, do func(r *room)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		db := ddbmem.New()
+		defer db.Close()
+		repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
+		require.NoError(t, err)
+		require.NoError(t, repo.CreateTable(t.Context()))
+		do(&room{T: t, db: db})
+	})
+}
+
+// store stores alerts of n quotas at one percentage.
+func (r *room) store(n, percent int) {
+	r.Helper()
+	day, err := calendar.WindowsOf("day", "UTC")
+	require.NoError(r, err)
+	for i := range n {
+		a := schema.Alert{Entity: fmt.Sprint("key-", i), Resource: "all", Limit: "usd", Percent: percent, Amount: 1000, Used: int64(10 * percent), Windows: day, Window: day.At(time.Now().UnixMilli()), At: time.Now()}
+		st := a.Put()
+		_, err := r.db.Client().UpdateItem(r.Context(), &dynamodb.UpdateItemInput{
+			TableName: aws.String("limits"), Key: a.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		})
+		require.NoError(r, err)
+	}
+}
+
+// run runs a deliverer for a time.
+func (r *room) run(d time.Duration) {
+	r.Helper()
+	ctx, cancel := context.WithTimeout(r.Context(), d)
+	defer cancel()
+	one, err := New(r.db.Client(), "limits", r, nil)
+	require.NoError(r, err)
+	require.ErrorIs(r, one.Run(ctx), context.DeadlineExceeded)
+}
+
+// states counts the stored alerts by their state.
+func (r *room) states() (open, sent, failed int) {
+	r.Helper()
+	out, err := r.db.Client().Scan(r.Context(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	require.NoError(r, err)
+	for _, item := range out.Items {
+		if !schema.IsAlert(schema.KeyOf(item)) {
+			continue
+		}
+		a, err := schema.DecodeAlert(item)
+		require.NoError(r, err)
+		switch {
+		case !a.Sent.IsZero():
+			sent++
+		case !a.Failed.IsZero():
+			failed++
+		default:
+			open++
+		}
+	}
+	return open, sent, failed
+}
+
+// Many alerts at once are full messages, each alert in one of them.
+func TestManyAlertsAreFewMessages(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.store(1000, 80)
+		r.run(3 * time.Minute)
+		assert.LessOrEqual(t, len(r.messages), 10)
+		assert.Equal(t, 1000, r.messages[0].Open)
+		sent := r.sent()
+		assert.Len(t, sent, 1000)
+		for id, n := range sent {
+			assert.Equal(t, 1, n, id)
+		}
+		_, marked, _ := r.states()
+		assert.Equal(t, 1000, marked)
+	})
+}
+
+// A receiver that fails, hangs or answers late loses no alert. One that is down for a day has it given up, once.
+func TestReceiversThatFail(t *testing.T) {
+	for name, test := range map[string]struct {
+		fails        func(n int, m Message) error
+		before       time.Duration // from the decision to the start
+		sent, failed bool
+	}{
+		"fails ten times": {func(n int, _ Message) error { return map[bool]error{true: errors.New("down")}[n <= 10] }, 0, true, false},
+		"hangs three times": {func(n int, _ Message) error {
+			<-time.After(map[bool]time.Duration{true: 9 * time.Second}[n <= 3])
+			return nil
+		}, 0, true, false},
+		"panics": {func(n int, _ Message) error {
+			if n == 1 {
+				panic("sink")
+			}
+			return nil
+		}, 0, true, false},
+		"is gone":         {func(int, Message) error { return fmt.Errorf("404: %w", ErrGone) }, 0, false, true},
+		"is down for 23h": {func(int, Message) error { return errors.New("down") }, 22 * time.Hour, false, false},
+		"is down for 25h": {func(int, Message) error { return errors.New("down") }, 23*time.Hour + 30*time.Minute, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inRoom(t, func(r *room) {
+				r.fails = test.fails
+				r.store(3, 80)
+				<-time.After(test.before)
+				r.run(time.Hour + time.Minute)
+				_, sent, failed := r.states()
+				assert.Equal(t, test.sent, sent == 3)
+				assert.Equal(t, test.failed, failed == 3)
+				assert.Equal(t, !test.sent && !test.failed, sent+failed == 0, "or they stay open")
+			})
+		})
+	}
+}
+
+// Alerts that nobody delivered for three days are sent once, and the message says so. A process that dies before its mark
+// has the alert delivered again.
+func TestAlertsAfterAWeekend(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.store(1, 80)
+		<-time.After(72 * time.Hour)
+		r.fails = func(int, Message) error { return errors.New("down") }
+		r.run(10 * time.Minute)
+		require.Len(t, r.messages, 1)
+		assert.True(t, r.messages[0].Late)
+		_, _, failed := r.states()
+		assert.Equal(t, 1, failed)
+
+		r.store(1, 95)
+		r.fails = nil
+		r.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Drop: q.Operation == "UpdateItem" && strings.Contains(string(q.Body), "#WARNED#")}
+		})
+		r.run(time.Minute)
+		r.db.SetFaults(nil)
+		r.run(5 * time.Minute)
+		_, sent, _ := r.states()
+		assert.Equal(t, 1, sent)
+		for id, n := range r.sent() {
+			if strings.Contains(id, "#095#") {
+				assert.Equal(t, 2, n, "at least once")
+			}
+		}
+	})
+}
+
+// A lower threshold is in the message of the higher one, and before it; the highest comes first.
+func TestLowerThresholdsComeFirst(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.store(2, 95)
+		r.store(1, 50)
+		r.run(time.Minute)
+		require.Len(t, r.messages, 1)
+		var got []string
+		for _, a := range r.messages[0].Alerts {
+			got = append(got, fmt.Sprint(a.Entity, " ", a.Percent))
+		}
+		assert.Equal(t, []string{"key-0 50", "key-0 95", "key-1 95"}, got)
+	})
+}
+
+// Two deliverers deliver once: one stands by.
+func TestOneDelivers(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.store(5, 80)
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() { r.run(10 * time.Minute) })
+		}
+		both.Wait()
+		for id, n := range r.sent() {
+			assert.Equal(t, 1, n, id)
+		}
+	})
+}

@@ -1,0 +1,169 @@
+package alert
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Format is the body of a webhook's requests.
+type Format string
+
+const (
+	// FormatJSON is a JSON object with the text and all fields of the alerts.
+	FormatJSON Format = "json"
+	// FormatSlack is a JSON object with the text alone, as Slack's incoming webhooks want it.
+	FormatSlack Format = "slack"
+)
+
+// WebhookOptions configures a Webhook. The zero value gives the defaults that the fields name.
+type WebhookOptions struct {
+	// Format is the body. Defaults to FormatJSON.
+	Format Format
+	// Secrets sign the requests as Standard Webhooks say (HMAC-SHA256): each in base64, with or without the prefix
+	// whsec_, of 24 to 64 bytes. Give two while you replace one. Defaults to no signature.
+	Secrets []string
+	// Transport makes the requests. Defaults to http.DefaultTransport.
+	Transport http.RoundTripper
+	// Now is the clock of signatures. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Webhook is a Sink that posts messages to an address. The address is a secret: errors show its host and its last four
+// letters. It follows no redirect, and reads at most 4 KB of an answer.
+type Webhook struct {
+	address string
+	shown   string
+	format  Format
+	secrets [][]byte
+	client  *http.Client
+	now     func() time.Time
+}
+
+const (
+	mostRead = 4 << 10
+	// longestPause bounds the pause that a receiver may ask for.
+	longestPause = time.Hour
+)
+
+// NewWebhook returns a Webhook with an address of https, or of http on a loopback host. It fails with a
+// *fault.ValidationError, which does not show the address.
+func NewWebhook(address string, opts *WebhookOptions) (*Webhook, error) {
+	o := WebhookOptions{}
+	if opts != nil {
+		o = *opts
+	}
+	u, err := url.Parse(strings.TrimSpace(address))
+	switch {
+	case err != nil || u.Host == "":
+		return nil, invalid("address", "is no address of the web; give one such as https://hooks.example.com/…")
+	case u.Scheme != "https" && !(u.Scheme == "http" && isLoopback(u.Hostname())):
+		return nil, invalid("address", "on %s is not of https; give one of https, or of http on a loopback host", u.Hostname())
+	case o.Format != "" && o.Format != FormatJSON && o.Format != FormatSlack:
+		return nil, invalid("options.Format", "is %q; give %q or %q", o.Format, FormatJSON, FormatSlack)
+	}
+	w := &Webhook{address: u.String(), shown: u.Host + "/…" + lastOf(u.String(), 4), format: o.Format, now: o.Now}
+	for i, text := range o.Secrets {
+		secret, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimSpace(text), "whsec_"))
+		if err != nil || len(secret) < 24 || len(secret) > 64 {
+			return nil, invalid(fmt.Sprintf("options.Secrets[%d]", i), "is no secret of 24 to 64 bytes in base64; make one with: echo whsec_$(openssl rand -base64 32)")
+		}
+		w.secrets = append(w.secrets, secret)
+	}
+	if w.now == nil {
+		w.now = time.Now
+	}
+	w.client = &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return w, nil
+}
+
+// isLoopback reports whether a host is this machine.
+func isLoopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// lastOf returns the last n bytes of a text.
+func lastOf(text string, n int) string { return text[max(0, len(text)-n):] }
+
+// String shows the host and the last four letters of the address.
+func (w *Webhook) String() string { return w.shown }
+
+// Send posts a message. An answer of 2xx is a delivery. 404 and 410 are ErrGone, and Retry-After of any other answer is
+// obeyed, up to an hour.
+func (w *Webhook) Send(ctx context.Context, m Message) error {
+	body, err := w.encodeMessage(m)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.address, bytes.NewReader(body))
+	if err != nil {
+		return w.hideAddress(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("User-Agent", "dynalimit")
+	if len(w.secrets) > 0 {
+		at := strconv.FormatInt(w.now().Unix(), 10)
+		req.Header.Set("Webhook-Id", m.ID)
+		req.Header.Set("Webhook-Timestamp", at)
+		req.Header.Set("Webhook-Signature", w.signBody(m.ID, at, body))
+	}
+	res, err := w.client.Do(req)
+	if err != nil {
+		return w.hideAddress(err)
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, mostRead) // so that the connection can be used again
+	switch {
+	case res.StatusCode/100 == 2:
+		return nil
+	case res.StatusCode == http.StatusNotFound || res.StatusCode == http.StatusGone:
+		return fmt.Errorf("alert: %s answered %d: %w", w.shown, res.StatusCode, ErrGone)
+	}
+	err = fmt.Errorf("alert: %s answered %d", w.shown, res.StatusCode)
+	if seconds, parsed := strconv.Atoi(res.Header.Get("Retry-After")); parsed == nil && seconds > 0 {
+		return &retryAfter{err, min(time.Duration(min(seconds, 3600))*time.Second, longestPause)}
+	}
+	return err
+}
+
+// hideAddress returns the error of a request without the address.
+func (w *Webhook) hideAddress(err error) error {
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err
+	}
+	return fmt.Errorf("alert: post to %s: %w", w.shown, err)
+}
+
+// signBody returns the signatures of a body by all secrets.
+func (w *Webhook) signBody(id, at string, body []byte) string {
+	var all []string
+	for _, secret := range w.secrets {
+		h := hmac.New(sha256.New, secret)
+		_, _ = fmt.Fprintf(h, "%s.%s.%s", id, at, body) // never fails
+		all = append(all, "v1,"+base64.StdEncoding.EncodeToString(h.Sum(nil)))
+	}
+	return strings.Join(all, " ")
+}
+
+// encodeMessage returns the body of a request.
+func (w *Webhook) encodeMessage(m Message) ([]byte, error) {
+	if w.format == FormatSlack {
+		return json.Marshal(struct {
+			Text string `json:"text"`
+		}{Text(m)})
+	}
+	return json.Marshal(jsonOf(m))
+}

@@ -1,0 +1,129 @@
+package alert
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/dynalimit/dynalimit/aggregator"
+)
+
+// The vector of Standard Webhooks.
+func TestSignature(t *testing.T) {
+	w, err := NewWebhook("https://hooks.example.com/T0/B1/secret", &WebhookOptions{Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}})
+	require.NoError(t, err)
+	assert.Equal(t, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=", w.signBody("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)))
+}
+
+func TestAddressesAreChecked(t *testing.T) {
+	for address, good := range map[string]bool{
+		"https://hooks.example.com/x": true, "http://127.0.0.1:1/x": true, "http://[::1]:1/x": true, "http://localhost/x": true,
+		"http://hooks.example.com/x": false, "ftp://127.0.0.1/x": false, "hooks.example.com/secret": false, "": false, "https://user:%zz@x/secret": false,
+	} {
+		_, err := NewWebhook(address, nil)
+		assert.Equal(t, good, err == nil, address)
+		if err != nil {
+			assert.NotContains(t, err.Error(), "secret")
+		}
+	}
+	_, err := NewWebhook("https://x/y", &WebhookOptions{Secrets: []string{"short"}})
+	require.Error(t, err)
+	_, err = NewWebhook("https://x/y", &WebhookOptions{Format: "xml"})
+	require.Error(t, err)
+}
+
+func someMessage() Message {
+	return Message{ID: "m1", Open: 1, Alerts: []aggregator.Alert{{
+		ID: "a1", Entity: "team-a", Resource: "all", Limit: "usd", Percent: 80, Used: 40_123_456_000, Amount: 50_000_000_000, Unit: "usd", Window: "day", End: time.Date(2026, 3, 30, 7, 0, 0, 0, time.UTC),
+	}}}
+}
+
+// A receiver that redirects, for example to loopback, gets no second request, and errors do not show the address.
+func TestAnswersOfReceivers(t *testing.T) {
+	status, header := http.StatusOK, http.Header{}
+	var got []byte
+	var asked http.Header
+	elsewhere := 0
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere++ }))
+	defer other.Close()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, _ = io.ReadAll(r.Body)
+		asked = r.Header
+		for name := range header {
+			w.Header().Set(name, header.Get(name))
+		}
+		w.WriteHeader(status)
+		_, _ = io.Copy(w, strings.NewReader(strings.Repeat("x", 1<<20)))
+	}))
+	defer s.Close()
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	w, err := NewWebhook(s.URL+"/T0/very-secret", &WebhookOptions{Secrets: []string{secret, secret}, Now: func() time.Time { return time.Unix(5, 0) }})
+	require.NoError(t, err)
+	require.NoError(t, w.Send(t.Context(), someMessage()))
+	var body map[string]any
+	require.NoError(t, json.Unmarshal(got, &body))
+	assert.Equal(t, "team-a has used or reserved 80 % of usd of the day on all: $40.12 of $50.00, until 2026-03-30 07:00 UTC", body["text"])
+	assert.Equal(t, "40.123456", body["alerts"].([]any)[0].(map[string]any)["used"])
+	assert.Equal(t, "m1", asked.Get("Webhook-Id"))
+	assert.Equal(t, "5", asked.Get("Webhook-Timestamp"))
+	assert.Equal(t, w.signBody("m1", "5", got), asked.Get("Webhook-Signature"))
+
+	slack, err := NewWebhook(s.URL, &WebhookOptions{Format: FormatSlack})
+	require.NoError(t, err)
+	require.NoError(t, slack.Send(t.Context(), someMessage()))
+	body = nil
+	require.NoError(t, json.Unmarshal(got, &body))
+	assert.Len(t, body, 1, "the text alone")
+	assert.Empty(t, asked.Get("Webhook-Signature"))
+
+	for _, test := range []struct {
+		status  int
+		header  http.Header
+		wait    time.Duration
+		lasting bool
+	}{
+		{http.StatusInternalServerError, nil, 0, false},
+		{http.StatusTooManyRequests, http.Header{"Retry-After": {"30"}}, 30 * time.Second, false},
+		{http.StatusServiceUnavailable, http.Header{"Retry-After": {"9999999999"}}, time.Hour, false},
+		{http.StatusNotFound, nil, 0, true},
+		{http.StatusGone, nil, 0, true},
+		{http.StatusFound, http.Header{"Location": {other.URL}}, 0, false},
+		{http.StatusTemporaryRedirect, http.Header{"Location": {other.URL}}, 0, false},
+	} {
+		status, header = test.status, test.header
+		err := w.Send(t.Context(), someMessage())
+		require.Error(t, err)
+		assert.NotContains(t, err.Error(), "very-se", "the address is a secret")
+		wait, lasting := retryOf(err)
+		assert.Equal(t, test.wait, wait, "%d", test.status)
+		assert.Equal(t, test.lasting, lasting, "%d", test.status)
+	}
+	assert.Zero(t, elsewhere, "no redirect is followed")
+	s.Close()
+	err = w.Send(context.Background(), someMessage())
+	require.Error(t, err)
+	assert.NotContains(t, err.Error(), "very-se")
+	assert.Contains(t, w.String(), "127.0.0.1")
+}
+
+// Names are free texts: they must not become links or calls of everybody in a channel.
+func TestTextIsNoMarkup(t *testing.T) {
+	m := someMessage()
+	m.Open, m.Late = 12_340, true
+	m.Alerts[0].Entity, m.Alerts[0].Limit, m.Alerts[0].Percent = "<!channel> &\n\u0007", strings.Repeat("é", 100), 100
+	text := Text(m)
+	assert.NotContains(t, text, "<!channel>")
+	assert.Contains(t, text, "&lt;!channel&gt; &amp; has used or reserved 100 % of "+strings.Repeat("é", 80)+"… of the day")
+	assert.Contains(t, text, "1 of 12340 alerts; the others follow.")
+	assert.Contains(t, text, "more than a day old")
+	assert.Equal(t, "-$0.50", AmountText("usd", -500_000_000))
+	assert.Equal(t, "12.5", exactText("", 12_500))
+}

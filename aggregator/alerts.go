@@ -1,0 +1,212 @@
+package aggregator
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+	"github.com/dynalimit/dynalimit/internal/usage"
+)
+
+// Alert says that the use of a quota has reached a threshold (dynalimit.Limit.AlertAt). It is a plain value.
+type Alert struct {
+	// ID identifies the alert: equal texts are one alert, however often it comes.
+	ID string
+	// Namespace, Entity, Resource and Limit name the quota.
+	Namespace, Entity, Resource, Limit string
+	// Percent is the threshold.
+	Percent int
+	// Amount is the quota without grants, and Used the used or reserved part of it, less grants, in millitokens, of money
+	// in thousandths of a micro-dollar. Used may be lower again: estimates come back.
+	Amount, Used int64
+	// Unit is "usd" for money, else empty.
+	Unit string
+	// Window is "hour", "day", "week" or "month".
+	Window string
+	// Start is the beginning of the window, and End its end.
+	Start, End time.Time
+	// At is the time of the decision.
+	At time.Time
+	// Sent is the time of the delivery, and Failed that at which it was given up; both are zero before.
+	Sent, Failed time.Time
+}
+
+// AlertDecided is an alert that a Processor decided, or could not decide.
+type AlertDecided struct {
+	Alert
+	// Err is why the alert could not be stored: DynamoDB refused it, for example because the role lacks the
+	// permission. Usage goes on. It is nil for an alert that is stored.
+	Err error
+}
+
+const (
+	// alertsASecond bounds the alerts that a Processor stores in a second.
+	alertsASecond = 200
+	// decidedKept bounds the remembered alerts of each of two generations.
+	decidedKept = 50_000
+)
+
+// alertStage decides alerts: it stores each that is due, if it is absent. It remembers those that it knows to be stored.
+type alertStage struct {
+	client DynamoDB
+	table  string
+	now    func() time.Time
+
+	mu           sync.Mutex
+	recent, past map[schema.Key]bool
+	// next is the time of the next write.
+	next time.Time
+}
+
+// dueAlerts returns the undecided alerts of the records, by bucket. It leaves out buckets with a record that cannot be
+// read: it comes again.
+func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key][]schema.Alert {
+	bad := map[schema.Key]bool{}
+	for _, f := range result.Failures {
+		bad[schema.KeyOf(f.Record.Keys)] = true
+	}
+	of := map[schema.Key][]usage.BucketRecord{}
+	for _, r := range records {
+		key := schema.KeyOf(r.Keys)
+		if _, _, _, is := schema.BucketOf(key); is && !bad[key] && (schema.HasAlerts(r.Old) || schema.HasAlerts(r.New)) {
+			number, _ := schema.Sequence(r.Sequence)
+			of[key] = append(of[key], usage.BucketRecord{Key: key, Seq: number, Old: r.Old, New: r.New})
+		}
+	}
+	due := map[schema.Key][]schema.Alert{}
+	for key, list := range of {
+		for _, a := range usage.DueAlerts(list, s.now()) {
+			if !s.isDecided(a.Key()) {
+				due[key] = append(due[key], a)
+			}
+		}
+	}
+	return due
+}
+
+// decide stores the due alerts of a bucket, those of a window from the lowest threshold on: where the highest is
+// stored, all are. It returns the alerts that it stored, and those that DynamoDB refuses, each with its error. It fails
+// if DynamoDB does not answer until ctx ends.
+func (s *alertStage) decide(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
+	for len(due) > 0 {
+		n := 1
+		for n < len(due) && due[n].SameWindow(&due[n-1]) {
+			n++
+		}
+		some, err := s.decideWindow(ctx, due[:n])
+		if decided = append(decided, some...); err != nil {
+			return decided, err
+		}
+		due = due[n:]
+	}
+	return decided, nil
+}
+
+// decideWindow is decide for the alerts of one window.
+func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
+	highest := &due[len(due)-1]
+	stored, refused, err := s.isStored(ctx, highest)
+	if refused != nil {
+		return []AlertDecided{{Alert(highest.Shown()), refused}}, nil //nolint:nilerr // the result has it
+	}
+	for i := range due {
+		mine := false
+		if err == nil && !stored {
+			mine, refused, err = s.store(ctx, &due[i])
+		}
+		switch {
+		case err != nil:
+			return decided, err
+		case refused != nil:
+			return append(decided, AlertDecided{Alert(due[i].Shown()), refused}), nil //nolint:nilerr // the result has it
+		case mine:
+			decided = append(decided, AlertDecided{Alert: Alert(due[i].Shown())})
+		}
+		s.remember(due[i].Key())
+	}
+	return decided, nil
+}
+
+// isStored reports whether an alert is stored. refused is the error of a request that DynamoDB refuses.
+func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool, refused, err error) {
+	refused, _, err = s.patiently(ctx, func() error {
+		out, err := boundRequest(ctx, s.client.GetItem, &dynamodb.GetItemInput{TableName: &s.table, Key: a.Key().Attributes()}, ddb.WithoutRetries)
+		stored = err == nil && len(out.Item) > 0
+		return err
+	})
+	return stored, refused, err
+}
+
+// store puts an alert if it is absent. mine means that this call stored it, or may have.
+func (s *alertStage) store(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
+	if !s.awaitTurn(ctx) {
+		return false, nil, context.Cause(ctx)
+	}
+	refused, unconfirmed, err := s.patiently(ctx, func() error {
+		st := a.Put()
+		_, err := boundRequest(ctx, s.client.UpdateItem, &dynamodb.UpdateItemInput{
+			TableName: &s.table, Key: a.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		}, ddb.WithoutRetries)
+		return err
+	})
+	if _, there := errors.AsType[*types.ConditionalCheckFailedException](refused); there {
+		return unconfirmed, nil, nil
+	}
+	return refused == nil && err == nil, refused, err
+}
+
+// patiently makes a request until DynamoDB answers. refused is the error of an answer, and unconfirmed means that an
+// earlier try may have landed. It fails when ctx ends.
+func (s *alertStage) patiently(ctx context.Context, request func() error) (refused error, unconfirmed bool, err error) {
+	for try := 0; ; try++ {
+		err := request()
+		verdict := ddb.Classify(err, ctx)
+		switch {
+		case err == nil:
+			return nil, unconfirmed, nil
+		case ctx.Err() == nil && (verdict.Setting || !verdict.Verdict.Unavailable()):
+			return err, unconfirmed, nil
+		}
+		unconfirmed = unconfirmed || verdict.Verdict == ddb.Unconfirmed
+		if !pauses.Pause(ctx, try) {
+			return nil, unconfirmed, err
+		}
+	}
+}
+
+// awaitTurn waits until the next alert may be stored. It returns false if ctx ends first.
+func (s *alertStage) awaitTurn(ctx context.Context) bool {
+	s.mu.Lock()
+	now := time.Now()
+	if s.next.Before(now) {
+		s.next = now
+	}
+	wait := s.next.Sub(now)
+	s.next = s.next.Add(time.Second / alertsASecond)
+	s.mu.Unlock()
+	return ddb.Sleep(ctx, wait)
+}
+
+// isDecided reports whether an alert is known to be stored.
+func (s *alertStage) isDecided(key schema.Key) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.recent[key] || s.past[key]
+}
+
+// remember notes that an alert is stored. The older half of those that it knows goes, where there are too many.
+func (s *alertStage) remember(key schema.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.recent == nil || len(s.recent) >= decidedKept {
+		s.recent, s.past = map[schema.Key]bool{}, s.recent
+	}
+	s.recent[key] = true
+}
