@@ -258,6 +258,22 @@ func TestSlotRequests(t *testing.T) {
 	}
 }
 
+// The whole requests of batch calls, which leave the reserve of a bucket and of slots.
+func TestBatchRequests(t *testing.T) {
+	limits := &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.Concurrent("inflight", 10, time.Minute), rpm}}
+	for name, take := range map[string]dynalimit.Amounts{"batch_take": {"rpm": 1}, "batch_slots": {"inflight": 1}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, limits)
+				s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+				s.wire.Take()
+				s.acquire("user-1", take, dynalimit.WithBatch())
+				assertGolden(t, name, s.wire.Take())
+			})
+		})
+	}
+}
+
 // The whole requests of a group's bucket that counts money by model.
 func TestMoneyRequests(t *testing.T) {
 	usd := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "")

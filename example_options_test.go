@@ -178,3 +178,16 @@ func ExampleWithParent() {
 	// user-7 9500
 	// team-a 400
 }
+
+// A batch call leaves a fifth of the limit to interactive calls.
+func ExampleWithBatch() {
+	ctx := context.Background()
+	limiter, _ := newLimiter(dynalimit.PerMinute("tpm", 10_000))
+
+	lease := must(limiter.Wait(ctx, "team-a", "gpt-4", dynalimit.Amounts{"tpm": 2000}, dynalimit.WithBatch()))
+	fmt.Println("a batch call can take", lease.Statuses()[0].Remaining, "more")
+	fmt.Println("an interactive one", must(limiter.Check(ctx, "team-a", "gpt-4", nil)).Available()["tpm"])
+	// Output:
+	// a batch call can take 6000 more
+	// an interactive one 8000
+}

@@ -60,7 +60,7 @@ type Limit struct {
 	// MaxDebt is the deepest debt, in whole tokens, into which Adjust and Settle may take the limit; 0
 	// for any debt. Charges beyond it are counted only (LimitStatus.Uncharged).
 	MaxDebt int64
-	// Reserve is the number of tokens that batch calls leave to interactive calls: at most half of
+	// Reserve is the number of tokens that batch calls (WithBatch) leave to interactive calls: at most half of
 	// Burst. 0 means a fifth of Burst, rounded down, and -1 no reserve.
 	Reserve int64
 	// Hold makes the limit one of calls in flight, from 30 s to a day in whole seconds: at most Capacity
@@ -180,7 +180,7 @@ func (l Limit) WithMaxDebt(n int64) Limit {
 	return l
 }
 
-// WithReserve returns the limit with n tokens kept from batch calls, at most half of the burst, of a
+// WithReserve returns the limit with n tokens kept from batch calls (WithBatch), at most half of the burst, of a
 // quota's amount or of the slots. 0 means a fifth, rounded down; -1 none.
 func (l Limit) WithReserve(n int64) Limit {
 	l.Reserve = n

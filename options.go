@@ -217,6 +217,16 @@ func WithIgnoreUnknown() AcquireOption {
 	return func(o *acquireOptions) { o.IgnoreUnknown = true }
 }
 
+// WithBatch marks a call that leaves Limit.Reserve of each limit to interactive calls, by default a fifth of the
+// burst. Interactive calls never stand behind batch calls. A request above the burst less the reserve is
+// ErrExceedsBurst. LimitStatus.Remaining of a batch call is what it can take.
+//
+// The reserve is exact if the amounts are upper bounds of the real use: Lease.Settle with more takes from it.
+// Lease.Consume keeps the class, and batch calls use no prefetched tokens (Options.Prefetch).
+func WithBatch() AcquireOption {
+	return func(o *acquireOptions) { o.Batch = true }
+}
+
 // WithParent sets the parent of an entity without a record, or with a record that names no parent.
 // Often the token of a request names the team, and another system makes the record. The parent counts
 // by the limits of sources made for it or for its plan. If the record has a parent, or is Detached, the

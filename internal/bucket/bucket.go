@@ -230,9 +230,9 @@ type Update struct {
 }
 
 // Amounts are the sums of one write for a limit. Back is given back first, then Take is admitted or denied,
-// then Adjust is charged without a check.
+// then Adjust is charged without a check. A take leaves Keep.
 type Amounts struct {
-	Back, Take, Adjust int64
+	Back, Take, Adjust, Keep int64
 }
 
 // Form selects one of the two updates of a limit. Either is exact on every state that it accepts, so a writer
@@ -255,7 +255,7 @@ type Way struct {
 	Move bool
 	Form Form
 	// Slack is the gap below the burst at which the filling form accepts a bucket as full, and which it
-	// leaves: 0 to the burst less the take. The tokens in the slack are forfeited. Concurrent filling writes
+	// leaves: 0 to the burst less the take and what that leaves. The tokens in the slack are forfeited. Concurrent filling writes
 	// then pass each other's conditions.
 	Slack int64
 }
@@ -271,8 +271,8 @@ func (s State) Decide(credit int64, a Amounts, w Way) Update {
 	if w.Move {
 		kept = 0
 	}
-	full := s.Burst - credit - a.Back // tokens from which the bucket is full
-	low := a.Take - credit - a.Back   // tokens from which the take fits
+	full := s.Burst - credit - a.Back        // tokens from which the bucket is full
+	low := a.Take + a.Keep - credit - a.Back // tokens from which the take fits
 	if w.Form == Filling || w.Form == ByState && s.Tokens > full {
 		return Update{Full: true, Put: s.Burst - w.Slack - kept - a.Take - a.Adjust, Low: full - w.Slack, HasLow: true}
 	}
@@ -281,6 +281,21 @@ func (s State) Decide(credit int64, a Amounts, w Way) Update {
 		u.Low, u.HasLow = low, true
 	}
 	return u
+}
+
+// reserveShare is the divisor of a burst for the usual reserve, and tokenSize is a token in millitokens.
+const reserveShare, tokenSize = 5, 1000
+
+// ReserveOf returns the amount of a limit that batch calls leave to interactive calls. n is the configured amount: 0 for
+// a fifth of the burst in whole tokens, below 0 for none. It is at most half of the burst.
+func (r Rate) ReserveOf(n int64) int64 {
+	switch {
+	case n < 0:
+		return 0
+	case n == 0:
+		return r.Burst / (reserveShare * tokenSize) * tokenSize
+	}
+	return min(n, r.Burst/2)
 }
 
 // Outlook is the level of a limit at an instant and its waits from then on: the results of State.Level and

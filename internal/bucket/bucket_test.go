@@ -116,3 +116,23 @@ func TestOutlookIsLevelAndWaits(t *testing.T) {
 		require.Equal(t, Outlook{s.Level(now), s.Wait(now, need), s.Wait(now, s.Burst)}, s.Outlook(now, need))
 	})
 }
+
+// A take that leaves a reserve requires it of a quota, too, within a window and where it opens one.
+func TestTakeOfAQuotaLeavesTheReserve(t *testing.T) {
+	windows, err := calendar.WindowsOf("day", "UTC")
+	require.NoError(t, err)
+	of := func(tokens int64, o Opening) int64 {
+		return State{Rate: Quota(100, windows), Tokens: tokens}.DecideQuota(Amounts{Take: 5, Keep: 20}, o).Low
+	}
+	assert.EqualValues(t, 25, of(30, Opening{}))
+	assert.EqualValues(t, 25-100, of(-30, Opening{Credit: 100}))
+}
+
+// A reserve is a fifth of the burst in whole tokens, or as configured, up to half of the burst.
+func TestReserveOfALimit(t *testing.T) {
+	for _, c := range []struct{ burst, n, want int64 }{
+		{100_000, 0, 20_000}, {99_000, 0, 19_000}, {4_000, 0, 0}, {100_000, -1000, 0}, {100_000, 30_000, 30_000}, {50_000, 30_000, 25_000},
+	} {
+		assert.Equal(t, c.want, Rate{Burst: c.burst}.ReserveOf(c.n), "%+v", c)
+	}
+}

@@ -173,7 +173,7 @@ func (s State) DecideQuota(a Amounts, o Opening) Update {
 		u.High = s.Burst - o.Credit
 	}
 	if a.Take > 0 {
-		u.Low, u.HasLow = a.Take-o.Credit-o.Change-a.Back, true
+		u.Low, u.HasLow = a.Take+a.Keep-o.Credit-o.Change-a.Back, true
 	}
 	return u
 }

@@ -60,13 +60,18 @@ func (r *Reading) balance(name string, asked, back int64) Balance {
 		state = state.At(r.Now)
 		state.Tokens -= taken.Take
 	}
+	kept := int64(0)
+	if r.Batch {
+		kept = r.Kept(name)
+	}
 	if len(r.precedence.Left) == 0 {
-		b.Outlook = state.Outlook(r.Now, asked)
+		b.Outlook = state.Outlook(r.Now, asked+kept)
 	} else {
 		left := r.precedence.Left.Of(name)
 		b.Behind, b.Level = true, state.Level(r.Now)-left.Amount
-		b.Wait, b.Full = left.Wait(state, r.Now, asked), state.Wait(r.Now, state.Burst)
+		b.Wait, b.Full = left.Wait(state, r.Now, asked+kept), state.Wait(r.Now, state.Burst)
 	}
+	b.Level -= kept
 	if state.Period == 0 { // slots
 		b.Full, b.Estimated = 0, b.Wait > 0
 		if b.Estimated {
@@ -113,9 +118,9 @@ type Denied struct {
 	Balances []Balance
 	// RetryAfter is the longest wait of the exceeded limits, Never if one of them can never fit.
 	RetryAfter time.Duration
-	// special means that a waiter, a reservation or a quota has part in the denial.
-	special bool
-	room    [2]Balance
+	// batch means that the call is a batch call. special means that a waiter, a reservation or a quota has part in the denial.
+	batch, special bool
+	room           [2]Balance
 }
 
 func (e *Denied) Error() string { return "the amounts do not fit" }

@@ -71,7 +71,7 @@ func TestBalanceOfABucketThatIsGivenBackTo(t *testing.T) {
 	image := &schema.Image{Set: schema.NewLimitSets().Of([]string{"rpm"}), Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Tokens: 90 * milli}}, HasRefilled: true}
 	carried := plan.Rows{{Name: "rpm", Amounts: bucket.Amounts{Back: 90 * milli, Take: 80 * milli}}}
 	carried = plan.View{Image: image, Config: cfg}.Rows(carried, nil)
-	require.False(t, carried.Fit([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, nil))
+	require.False(t, carried.Fit([]plan.Signed{{Name: "rpm", Amount: 33 * milli}}, nil, false))
 	shown := Reading{Reading: plan.Reading{Image: image, Config: cfg}, precedence: plan.Precedence{Taken: carried.Taken()}}
 	b := shown.balance("rpm", 33*milli, 0)
 	require.True(t, b.Exceeded)
@@ -100,10 +100,10 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		d, err := NewDesk(&DeskOptions{Configs: cache, Buckets: &store.Buckets{}, Keys: keys, RepoClock: clock, Size: 1, Log: log})
 		require.NoError(t, err)
 		cfg := compiled("rpm", 60, time.Minute, sources.Options)
-		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1, time.Now()), lane: d.Lanes.Of("u", "m")}}
+		w := waiting{desk: d, request: &Request{Entity: "u", Resource: "m"}, at: Position{waiter: lane.NewWaiter(1, time.Now(), false), lane: d.Lanes.Of("u", "m")}}
 		at := &w.at
 		defer at.quit()
-		at.line = lane.LineOf(at.lane)
+		at.line = lane.LineOf(at.lane, false)
 		at.line.Join(at.waiter)
 		at.line.Lacks(at.waiter, []plan.Signed{{Name: "rpm", Amount: milli}}, []string{"rpm"}, cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))

@@ -82,7 +82,7 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 		further.levels[i].counts = c.levels[i].counts
 	}
 	t := further.startTake(nil, patience{most: c.desk.Timeout})
-	if c.desk.Lanes.Horizon != nil && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx) {
+	if c.desk.Lanes.Horizon != nil && !r.Batch && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx) {
 		further.levels.bookServed()
 		return further, true, nil
 	}

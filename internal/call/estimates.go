@@ -69,7 +69,7 @@ func (e *Denied) leavePlace(lanes *lane.Registry) {
 	if longest == nil {
 		return
 	}
-	line := longest.Lane.Waiters()
+	line := longest.Lane.Waiters(e.batch)
 	if line == nil {
 		return
 	}

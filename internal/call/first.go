@@ -106,7 +106,7 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 // noteOthers records the balances of the other levels, for a denial by the first level: from memory, or
 // read at the same time. It returns false if a lane must decide.
 func (t *taking) noteOthers(ctx context.Context, asked int) bool {
-	now, rank := t.desk.NowMS(), t.rank // of t, nothing is left to the reads: it stays on the stack
+	now, by := t.desk.NowMS(), t.by // of t, nothing is left to the reads: it stays on the stack
 	var reads sync.WaitGroup
 	var unknown atomic.Bool
 	for i := range t.levels {
@@ -114,12 +114,12 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 		if i == asked || lv.isSkipped() {
 			continue
 		}
-		if r, _ := lv.lane.Memory.Recall(lv.asked, lv.cfg, rank, now); r.Config != nil {
+		if r, _ := lv.lane.Memory.Recall(lv.asked, lv.cfg, by, now); r.Config != nil {
 			lv.noteAnswer(r)
 			continue
 		}
 		reads.Go(func() {
-			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, rank)
+			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, by)
 			if ok {
 				lv.noteAnswer(r)
 			} else {

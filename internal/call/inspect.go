@@ -55,7 +55,7 @@ func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, er
 			lv.cfg = v.Config // it may have been read again
 		}
 		shown := Reading{lane: lv.lane, Reading: v.Reading()}
-		shown.Image = v.Projected()
+		shown.Image, shown.Batch = v.Projected(), r.Batch
 		shown.precedence.Left = lv.lane.Memory.LeftTo(lane.LastRank, shown.Reading) // as an acquire would
 		for k := range shown.Config.Limits {
 			name := shown.Config.Limits[k].Name

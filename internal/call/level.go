@@ -31,6 +31,8 @@ type level struct {
 	// means that the policy admitted before any bucket was asked, and local that it took the process's
 	// share.
 	degraded, unasked, local bool
+	// batch means that the call is a batch call.
+	batch bool
 	// served means that the amounts were taken from the lane's stock, and answered that there is a last
 	// answer. They stand here so that a lease takes no more room.
 	served, answered bool
@@ -51,7 +53,7 @@ func (lv *level) noteAnswer(r lane.Result) {
 		return
 	}
 	lv.last, lv.answered = Reading{
-		Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now},
+		Reading: plan.Reading{Image: r.Image, Config: r.Config, Now: r.Now, Batch: lv.batch && !r.Degraded},
 		lane:    lv.lane, precedence: r.Before, degraded: r.Degraded,
 	}, true
 }

@@ -154,7 +154,7 @@ func (ls levelList) denial(r *Request) *Denied {
 			decided = max(decided, lv.last.Now)
 		}
 	}
-	e := &Denied{Entity: r.Entity, Resource: r.Resource}
+	e := &Denied{Entity: r.Entity, Resource: r.Resource, batch: r.Batch}
 	e.Balances = e.room[:0]
 	for i := range ls {
 		lv := &ls[i]

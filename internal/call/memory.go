@@ -17,13 +17,13 @@ import (
 // longest of all levels, and a read costs less than a grant and its give-back. It skips a level where the
 // caller's turn has come.
 func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied, memory bool) {
-	rank := t.rank
+	by := t.by
 	results := make([]lane.Result, 0, 1) // room for most, on the stack
 	denies, memory := false, true
 	for i := range t.levels {
 		lv, result, recent := &t.levels[i], lane.Result{}, true
 		if t.mayDeny(lv) {
-			result, recent = lv.lane.Memory.Recall(lv.asked, lv.cfg, rank, now)
+			result, recent = lv.lane.Memory.Recall(lv.asked, lv.cfg, by, now)
 		}
 		results = append(results, result)
 		denies, memory = denies || result.Denied, memory && recent
@@ -34,7 +34,7 @@ func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied,
 	for i := range results {
 		if lv := &t.levels[i]; !memory && t.mayDeny(lv) && results[i].Config == nil && !lv.lane.Contact.Away() {
 			var ok bool
-			if results[i], ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, rank); !ok {
+			if results[i], ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, by); !ok {
 				return nil, false // the lanes will find the reason, and make its error
 			}
 		}
@@ -58,16 +58,16 @@ func (t *taking) mayDeny(lv *level) bool {
 
 // inspect reads a level's bucket for a denial. ok is false if the lane must decide: the bucket could
 // not be read, lacks a limit, or must be claimed for a newer configuration, even with a denial.
-func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, rank uint64) (r lane.Result, ok bool) {
+func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, by lane.Caller) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
 	v, err := beside.Inspect(ctx, cfg, nil)
 	if err != nil || v.Missing(asked) != "" || v.Adopt && v.Image != nil {
 		return r, false
 	}
 	reading := v.Reading()
-	reading.Image = v.Projected()
+	reading.Image, reading.Batch = v.Projected(), by.Batch
 	r = lane.Result{Image: reading.Image, Now: v.Now, Config: v.Config}
-	r.Before.Left = at.Memory.LeftTo(rank, reading)
+	r.Before.Left = at.Memory.LeftTo(by.Rank, reading)
 	return r, true
 }
 

@@ -39,7 +39,7 @@ func (t *taking) admitByPolicy(lv *level) error {
 		lv.noteAnswer(beside.LastResult(lv.cfg))
 		return nil
 	}
-	r, admitted, room := beside.AdmitLocally(lv.asked, lv.cfg, t.desk.Share, t.desk.NowMS())
+	r, admitted, room := beside.AdmitLocally(lv.asked, lv.cfg, t.desk.Share, t.by.Batch, t.desk.NowMS())
 	if !room {
 		return t.desk.Table.away()
 	}

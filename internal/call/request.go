@@ -41,6 +41,8 @@ type Options struct {
 	OnUnavailable Policy
 	Mode          Mode
 	IgnoreUnknown bool
+	// Batch means that the call leaves the reserve of each limit to interactive calls.
+	Batch bool
 	// Given is the parent and plan that the call gives; nil if it gives none.
 	Given *Given
 }

@@ -46,7 +46,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		}
 		// Decisions from memory: prefetched tokens, a denial.
 		t := c.startTake(at, p)
-		served := d.Lanes.Horizon != nil && p.refreshes == nil && d.serves(r, len(c.levels)) && c.levels.serve(ctx)
+		served := d.Lanes.Horizon != nil && p.refreshes == nil && !r.Batch && d.serves(r, len(c.levels)) && c.levels.serve(ctx)
 		var denied *Denied
 		memory := false
 		if !served && p.refreshes == nil {
@@ -97,9 +97,14 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 
 // startTake starts a take of the call's amounts from its levels, for a caller at a position in a line, or nil.
 func (c *Call) startTake(at *Position, p patience) taking {
-	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, rank: lane.LastRank, patience: p}
+	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, by: lane.Caller{Rank: lane.LastRank, Batch: c.request.Batch}, patience: p}
 	if at != nil && at.waiter != nil {
-		t.rank = at.waiter.Rank
+		t.by.Rank = at.waiter.Rank
+	}
+	if t.by.Batch {
+		for i := range t.levels {
+			t.levels[i].batch = true
+		}
 	}
 	return t
 }
@@ -170,9 +175,9 @@ func (t *taking) sideBySide(ctx context.Context) error {
 	for i := range levels {
 		lv := &levels[i]
 		ops[i] = lane.NewTake(ctx, lv.asked, lv.cfg)
-		ops[i].Model = lv.model
+		ops[i].Model, ops[i].Batch = lv.model, t.by.Batch
 		if t.at != nil {
-			if ops[i].Rank = t.rank; lv.lane == t.at.lane {
+			if ops[i].Rank = t.by.Rank; lv.lane == t.at.lane {
 				ops[i].Waiter = t.at.waiter
 			}
 		}

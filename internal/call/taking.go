@@ -13,8 +13,8 @@ type taking struct {
 	levels  levelList
 	tops    tops
 	at      *Position // nil for a caller that stands in no line
-	// rank is the caller's seniority, at every level.
-	rank uint64
+	// by is the caller: its seniority, at every level, and its class.
+	by lane.Caller
 	// patience is how long the caller waits for the store.
 	patience patience
 	// unasked means that the policy admitted at some level before its bucket was asked.
@@ -34,6 +34,9 @@ type Position struct {
 func (p *Position) quit() {
 	if p.lane != nil {
 		p.line.Quit(p.waiter)
+		if batches := p.lane.Waiters(true); batches != nil {
+			batches.WakeHeads() // they are due earlier
+		}
 		p.lane, p.line = nil, nil
 	}
 }

@@ -106,7 +106,7 @@ func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.P
 		}
 		var err error
 		beside := lane.BesideOf(lv.lane)
-		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, lv.model, t.rank, round, certain); err != nil {
+		if *p, err = beside.Propose(ctx, lv.cfg, lv.asked, lv.model, t.by, round, certain); err != nil {
 			return nil, t.desk.Table.reasonAt(lv.lane, err)
 		}
 	}

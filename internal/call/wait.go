@@ -89,7 +89,7 @@ func waitableDenial(err error) *Denied {
 // ensureWaiter makes the caller a waiter, unless it is one.
 func (w *waiting) ensureWaiter() {
 	if w.at.waiter == nil {
-		w.at.waiter = w.desk.Lanes.NewWaiter(w.came)
+		w.at.waiter = w.desk.Lanes.NewWaiter(w.came, w.request.Batch)
 	}
 }
 
@@ -139,7 +139,7 @@ func (w *waiting) joinLine(c *Call, lv *level, scarce []string) {
 	at.of = lv.placeOf(&c.request)
 	if remembered := w.desk.Lanes.Of(lv.lane.Entity, lv.lane.Resource); at.lane != remembered { // lv's may be forgotten
 		at.quit()
-		at.lane, at.line = remembered, lane.LineOf(remembered)
+		at.lane, at.line = remembered, lane.LineOf(remembered, w.request.Batch)
 		at.line.Join(at.waiter)
 	}
 	at.line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
@@ -160,7 +160,7 @@ func (t *taking) checkContest() error {
 	now := t.desk.Clock()
 	for i := range t.levels {
 		lv := &t.levels[i]
-		if !lv.isSkipped() && lv.lane.Memory.Contended(now) {
+		if !lv.isSkipped() && lv.lane.Memory.Contended(now, t.by.Batch) {
 			return &aside{lv}
 		}
 	}

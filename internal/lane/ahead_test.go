@@ -67,11 +67,11 @@ func TestServesNobody(t *testing.T) {
 		assert.False(t, ok)
 		assert.EqualValues(t, 2*token, held(l))
 
-		w := NewWaiter(1, time.Now())
-		LineOf(l).Join(w)
+		w := NewWaiter(1, time.Now(), false)
+		LineOf(l, false).Join(w)
 		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.False(t, ok)
-		LineOf(l).Quit(w)
+		LineOf(l, false).Quit(w)
 		_, _, ok = AheadOf(l).Serve(t.Context(), oneToken, cfg)
 		assert.True(t, ok)
 
@@ -239,7 +239,7 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
 		"beside other takes":   func(l *Lane, cfg *plan.Config) { l.queue.add(NewTake(context.Background(), oneToken, cfg)) },
-		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l).Join(NewWaiter(1, time.Now())) },
+		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l, false).Join(NewWaiter(1, time.Now(), false)) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -250,7 +250,7 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 				var last plan.Denial
 				for _, asked := range []int64{more - 301, more - 300, more - 299, more, 60 * token, 61 * token} {
 					l.Memory.sight.scarce = false
-					r, ok := l.Memory.Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, LastRank, now)
+					r, ok := l.Memory.Recall([]plan.Signed{{Name: "rpm", Amount: asked}}, cfg, Caller{Rank: LastRank}, now)
 					scarce := l.Memory.sight.scarce
 					l.Memory.sight.scarce = false
 					image, ahead := l.Memory.Denies(&plan.Needs{asked}, cfg, &last, now)

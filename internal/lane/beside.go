@@ -90,19 +90,21 @@ type Proposal struct {
 	Returning bool
 }
 
-// Propose decides how to charge the bucket as a part of a transaction. rank is the caller's seniority,
-// refused the number of refusals of its call. A denial needs an image at most a second old. So does
+// Propose decides how to charge the bucket as a part of a transaction, for a caller. refused is the number of refusals of its
+// call. A denial needs an image at most a second old. So does
 // every proposal if certain is set.
-func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, rank uint64, refused int, certain bool) (Proposal, error) {
+func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, by Caller, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
-	o.Refusals, o.Model = refused, model
+	o.Refusals, o.Model, o.Batch = refused, model, by.Batch
 	v, err := b.recent(ctx, o, certain)
 	if err != nil {
 		return Proposal{}, err
 	}
 	rules := plan.Rules{Crowding: b.known.crowding}
 	var left plan.Promises
-	if left = b.lane.Memory.LeftTo(rank, v.Reading()); left != nil {
+	r := v.Reading()
+	r.Batch = by.Batch
+	if left = b.lane.Memory.LeftTo(by.Rank, r); left != nil {
 		rules.Left = func(int) plan.Promises { return left }
 	}
 	d := plan.Decide(v, []*plan.Ask{&o.Ask}, nil, rules)
@@ -124,7 +126,7 @@ func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, er
 		if missing := v.Missing(o.Amounts); err == nil && missing != "" {
 			err = &Failure{Reason: Outdated, Limit: missing}
 		}
-		if err != nil || look || b.known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, nil) {
+		if err != nil || look || b.known.fresh(v.Now) || !certain && v.Fits(o.Amounts, nil, o.Batch, nil) {
 			return v, err
 		}
 	}
@@ -136,7 +138,7 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false
 	}
-	return LineOf(b.lane).due(w, b.known.image, b.owner.SureMS(), now)
+	return LineOf(b.lane, w.batch).due(w, b.known.image, b.owner.SureMS(), now)
 }
 
 // Next returns the instants of the next try and the next look of a head with amounts that are there at exact; looked
@@ -147,7 +149,7 @@ func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, 
 		if heard := time.UnixMilli(b.known.crowding.Heard); heard.After(looked) {
 			looked = heard
 		}
-		if at, next, ok := LineOf(b.lane).next(w, b.known.image, b.knownCalls(now), milliseconds(exact), milliseconds(looked), milliseconds(now)); ok {
+		if at, next, ok := LineOf(b.lane, w.batch).next(w, b.known.image, b.knownCalls(now), milliseconds(exact), milliseconds(looked), milliseconds(now)); ok {
 			return instant(at), instant(next)
 		}
 	}
@@ -176,23 +178,23 @@ const (
 
 // Lose records that a try outside the lane came too late: others were first.
 func (b *Beside) Lose(w *Waiter, now time.Time) {
-	LineOf(b.lane).lost([]*Waiter{w}, b.known.image, milliseconds(now))
+	LineOf(b.lane, w.batch).lost([]*Waiter{w}, b.known.image, milliseconds(now))
 }
 
 // LeaveNote writes the note that a waiter has to leave in the item, if it has one and the item's has not changed. Who
 // fails to leave it goes on as before.
 func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
-	n := LineOf(b.lane).takeNote(w)
+	n := LineOf(b.lane, w.batch).takeNote(w)
 	if n == nil {
 		return
 	}
 	asked := b.owner.Ask()
-	a := b.owner.Store.Update(ctx, b.site.Key(), schema.LeaveNote(n.note, n.seen), b.known.hint(), b.owner.IDs.Slot)
+	a := b.owner.Store.Update(ctx, b.site.Key(), schema.LeaveNote(n.note, n.seen, w.batch), b.known.hint(), b.owner.IDs.Slot)
 	switch {
 	case a.Err == nil:
 		b.site.Contact.NoteAnswer()
 	case ddb.DeniesAccess(a.Err):
-		LineOf(b.lane).mute(float64(b.owner.NowMS()))
+		b.lane.extra.orNew().mute(float64(b.owner.NowMS()))
 	}
 	if a.Seen {
 		b.lane.Memory.Observe(a.Image, asked)
@@ -202,7 +204,7 @@ func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
 // Disputed reports whether the bucket again has limits of other callers under which the waiter has
 // already tried.
 func (b *Beside) Disputed(w *Waiter) bool {
-	return b.known.known && LineOf(b.lane).disputed(w, b.known.image)
+	return b.known.known && LineOf(b.lane, w.batch).disputed(w, b.known.image)
 }
 
 // LastResult returns the result of a call that the policy Allow admits without the bucket: the lane's last image,

@@ -28,7 +28,7 @@ func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls 
 			line = plan.Plus(line, o.amounts)
 		}
 	}
-	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}, l.contest.Lane, w.came, exact, w.amounts, line, calls)
+	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now), Batch: w.batch}, l.contest.Lane, w.came, exact, w.amounts, line, calls)
 }
 
 // isContended reports whether waiters of other processes compete for the bucket at now.
@@ -47,10 +47,10 @@ func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, loo
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, 0, false
 	}
-	h := l.headOf(w, image, exact, now, calls)
+	h, seen := l.headOf(w, image, exact, now, calls), image.Notes.Of(w.batch)
 	var note *schema.Note
-	if l.contest, note = l.contest.SeeNote(image.Note, now).SeeSlots(h, image.Note, now); note != nil {
-		w.note = &leaving{note: note, seen: image.Note}
+	if l.contest, note = l.contest.SeeNote(seen, now).SeeSlots(h, seen, now); note != nil {
+		w.note = &leaving{note: note, seen: seen}
 	}
 	if !h.Slots && h.Aside == 0 && !l.contest.IsContended(now) {
 		return 0, 0, false
@@ -58,8 +58,8 @@ func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, loo
 	if w.try.At == 0 {
 		w.try.Chance = rand.Float64()
 	}
-	w.try, try = l.contest.NextTry(h, image.Note, w.try, now)
-	return try, l.contest.NextLook(h, image.Note, looked, w.try.Chance, now), true
+	w.try, try = l.contest.NextTry(h, seen, w.try, now)
+	return try, l.contest.NextLook(h, seen, looked, w.try.Chance, now), true
 }
 
 // seeNote records the note of an image.
@@ -79,23 +79,35 @@ func (l *Line) look(now float64) {
 // staleFor returns the age of an image in ms from which a write of takes reads the bucket first; 0 without a waiter's
 // try, and if no other process competes.
 func (l *Line) staleFor(takes []*Op, image *schema.Image, now int64) int64 {
-	if image == nil || !slices.ContainsFunc(takes, func(o *Op) bool { return o.Waiter != nil }) {
+	batch := l.first != nil
+	if image == nil || !slices.ContainsFunc(takes, func(o *Op) bool { return o.Waiter != nil && o.Batch == batch }) {
 		return 0
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.contest.TryImage(image.Note, float64(now))
+	return l.contest.TryImage(image.Notes.Of(batch), float64(now))
 }
 
-// noteOf returns the note that a write of ops leaves; nil if it carries no waiter's take.
-func (c claims) noteOf(ops []*Op, rows plan.Rows, v plan.View) *schema.Note {
-	first := slices.IndexFunc(ops, func(o *Op) bool { return o.Waiter != nil })
+// leaveNotes makes a decided write leave the notes of the waiters whose takes it carries.
+func (c *claims) leaveNotes(w *plan.Write, carried []*Op, rows plan.Rows, v plan.View) {
+	if len(c.heads) > 0 && c.contest.IsContended(float64(v.Now)) {
+		w.LeaveNote(c.noteOf(carried, rows, v, false), false)
+	}
+	if b := c.batches; b != nil && len(b.heads) > 0 && b.contest.IsContended(float64(v.Now)) {
+		w.LeaveNote(b.noteOf(carried, rows, v, true), true)
+	}
+}
+
+// noteOf returns the note of a class that a write of ops leaves; nil if it carries no take of such a waiter.
+func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *schema.Note {
+	first := slices.IndexFunc(ops, func(o *Op) bool { return o.Waiter != nil && o.Batch == batch })
 	if first < 0 || v.Image == nil {
 		return nil
 	}
-	o, now := ops[first], float64(v.Now)
-	h := plan.HeadOf(v.Reading(), c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{})
-	return c.contest.NextNote(h, v.Image.Note, rows.IdleTime(), now)
+	o, now, r := ops[first], float64(v.Now), v.Reading()
+	r.Batch = batch
+	h := plan.HeadOf(r, c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{})
+	return c.contest.NextNote(h, v.Image.Notes.Of(batch), rows.IdleTime(batch), now)
 }
 
 // mute records that the process's role may not write notes.
@@ -110,7 +122,7 @@ func (l *Line) won(image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.contest = l.contest.RecordWin(now); image != nil {
-		l.contest = l.contest.SeeNote(image.Note, now)
+		l.contest = l.contest.SeeNote(image.Notes.Of(l.first != nil), now)
 	}
 	for _, w := range l.waiters {
 		w.try = plan.Try{}
@@ -122,16 +134,16 @@ func (l *Line) won(image *schema.Image, now float64) {
 func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.head })
+	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.head && w.batch == (l.first != nil) })
 	if at < 0 || image == nil || tried[at].cfg == nil {
 		return
 	}
-	w := tried[at]
-	r := plan.Reading{Image: image, Config: w.cfg, Now: int64(now)}
+	w, seen := tried[at], image.Notes.Of(l.first != nil)
+	r := plan.Reading{Image: image, Config: w.cfg, Now: int64(now), Batch: w.batch}
 	var f plan.Forecast
 	wait, _ := f.Wait(r, w.amounts)
 	var note *schema.Note
-	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now, plan.Calls{}), image.Note, now)
+	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now, plan.Calls{}), seen, now)
 	if w.try, w.note = (plan.Try{}), nil; note == nil {
 		return
 	}
@@ -142,7 +154,7 @@ func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
 			note.Needs[i], _ = plan.AmountOf(w.amounts, name)
 		}
 	}
-	w.note = &leaving{note: note, seen: image.Note}
+	w.note = &leaving{note: note, seen: seen}
 }
 
 // leaving is a note that a head leaves in the item in place of the one that was seen, nil for none.

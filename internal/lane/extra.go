@@ -12,8 +12,9 @@ import (
 // keeps it. Its methods pass the events of the lane on to the parts in use. Lane.extra is nil for most buckets,
 // so a lane's straight way asks that one question at each event.
 type extra struct {
-	// line holds the waiters of the bucket.
-	line Line
+	// line holds the interactive waiters of the bucket, and batches the batch waiters; nil before the first one.
+	line    Line
+	batches atomic.Pointer[Line]
 	// ahead prefetches tokens of the bucket; nil if its resource has no prefetch. It never changes.
 	ahead *Ahead
 	// pacer spaces the lane's writes; nil while the bucket's partition does not throttle. Only the goroutine
@@ -37,6 +38,17 @@ func (e *extras) orNew() *extra {
 	return e.Load()
 }
 
+// lineOf returns the line of a class of waiters. It makes that of batch waiters at its first use.
+func (x *extra) lineOf(batch bool) *Line {
+	if !batch {
+		return &x.line
+	}
+	if x.batches.Load() == nil {
+		x.batches.CompareAndSwap(nil, &Line{first: &x.line})
+	}
+	return x.batches.Load()
+}
+
 // pacer returns the pacer of the lane; nil if it is not paced.
 func (e *extras) pacer() *pacer {
 	if x := e.Load(); x != nil {
@@ -50,7 +62,7 @@ func (e *extras) pacer() *pacer {
 func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
 	if o.Waiter != nil && known.current(o.cfg) {
 		now := plan.DecidedAt(known.image, o.cfg, access.SureMS, access.NowMS())
-		x.line.callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: now})
+		x.lineOf(o.Batch).callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: now})
 	}
 	x.gather.noteArrival(o)
 }
@@ -115,8 +127,8 @@ func (x *extra) noteImage(image *schema.Image, now int64) {
 	if p := x.pacer.Load(); p != nil {
 		p.see(image)
 	}
-	if image != nil && image.Note != nil {
-		x.line.seeNote(image.Note, float64(now))
+	if image != nil && image.Notes != nil {
+		x.seeNotes(image.Notes, float64(now))
 	}
 	x.wakeHeads()
 }
@@ -124,16 +136,55 @@ func (x *extra) noteImage(image *schema.Image, now int64) {
 // wakeHeads wakes the heads of the line, if there are any.
 func (x *extra) wakeHeads() {
 	if x.line.Waited() {
-		x.line.wakeHeads()
+		x.line.WakeHeads()
+	}
+	if b := x.batches.Load(); b != nil && b.Waited() {
+		b.WakeHeads()
 	}
 }
 
-// claims returns the amounts of the waiters in line. They are empty without a waiter.
-func (x *extra) claims() claims {
-	if !x.line.Waited() {
-		return claims{}
+// seeNotes records the notes of an image.
+func (x *extra) seeNotes(n *schema.Notes, now float64) {
+	x.line.seeNote(n.Interactive, now)
+	if n.Batch != nil {
+		x.lineOf(true).seeNote(n.Batch, now)
 	}
-	return x.line.claims()
+}
+
+// noteLook records a read of the bucket.
+func (x *extra) noteLook(now float64) {
+	if x.line.Waited() {
+		x.line.look(now)
+	}
+	if b := x.batches.Load(); b != nil && b.Waited() {
+		b.look(now)
+	}
+}
+
+// noteLosses records that the tries of waiters came too late. image is the bucket then.
+func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {
+	x.line.lost(tried, image, now)
+	if b := x.batches.Load(); b != nil {
+		b.lost(tried, image, now)
+	}
+}
+
+// mute records that the process's role may not write notes.
+func (x *extra) mute(now float64) {
+	x.line.mute(now)
+	x.lineOf(true).mute(now)
+}
+
+// claims returns the amounts of the waiters in line. They are empty without a waiter.
+func (x *extra) claims() (c claims) {
+	if x.line.Waited() {
+		c = x.line.claims()
+	}
+	if b := x.batches.Load(); b != nil && b.Waited() {
+		own := b.claims()
+		c.batches = &own
+	}
+	return c
 }
 
 // leftTo returns the amounts that a take from the bucket must leave to the waiters with a lower rank, and to a
@@ -152,7 +203,7 @@ func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
 // leftToPlace is leftTo for a caller that does not wait but has a place in the line. ok is false if none is for it.
 func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Promises, ok bool) {
 	c := x.claims()
-	p := c.placeFor(amounts, nil, r.Now)
+	p := c.of(r.Batch).placeFor(amounts, nil, r.Now)
 	if p == nil {
 		return nil, false
 	}
@@ -162,10 +213,10 @@ func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Pr
 // noteGrant is called with each op that a landed write carried, before it ends. The lane's mutex must be held.
 func (x *extra) noteGrant(o *Op) {
 	if o.Waiter != nil {
-		x.line.served(o.Waiter)
+		x.lineOf(o.Batch).served(o.Waiter)
 	}
 	if o.place != nil {
-		x.line.dropPlace(o.place)
+		x.lineOf(o.Batch).dropPlace(o.place)
 	}
 	if o.Take && o.state.Load() != opPending && o.onOutcome == nil { // its caller waits for the answer
 		x.gather.noteGrant()

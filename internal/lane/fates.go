@@ -130,7 +130,7 @@ func (t *decision) choose() []excluded {
 	if !t.paced { // pacing aims at fewer writes that carry more
 		rules.Halvings = int(t.learnt.halvings)
 	}
-	if len(t.waiting.heads) > 0 || t.view.Image != nil && t.view.Image.Note != nil {
+	if len(t.waiting.heads) > 0 || t.waiting.batches != nil || t.view.Image != nil && t.view.Image.Notes != nil {
 		rules.Left = leftTo(t.waiting, ops, t.view.Reading())
 	}
 	c, carried := plan.Decide(t.view, asksOf(room[:0], ops), t.room[:0], rules), ops
@@ -150,8 +150,8 @@ func (t *decision) choose() []excluded {
 	if t.view.Config != nil && t.view.Config.Quotas || t.view.Image != nil && t.view.Image.Set.Quotas {
 		t.write.SetMoney(t.view.Money(&t.write, t.rows, asksOf(room[:0], ops), t.models.areForbidden()))
 	}
-	if len(t.waiting.heads) > 0 && t.waiting.contest.IsContended(float64(t.view.Now)) {
-		t.write.LeaveNote(t.waiting.noteOf(carried, c.Rows, t.view))
+	if len(t.waiting.heads) > 0 || t.waiting.batches != nil {
+		t.waiting.leaveNotes(&t.write, carried, c.Rows, t.view)
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 		case plan.NotAhead:
 			t.endOps([]*Op{o}, Result{Denied: true})
 		case plan.Deferred:
-			o.postponed++
+			o.Postponed++
 			t.again = append(t.again, o)
 		case plan.Denied:
 		}
@@ -188,6 +188,7 @@ func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises
 				carried = append(carried, o.Waiter)
 			}
 		}
+		r.Batch = ops[i].Batch
 		return waiting.leftTo(ops[i].Rank, carried, r, waiting.placeOf(ops[i], ops[:i], r.Now))
 	}
 }
@@ -221,8 +222,8 @@ func (t *decision) postpone(left []excluded) {
 	var unfit []excluded
 	recent := t.known.fresh(t.view.Now) && !t.view.Adopt
 	for _, x := range left {
-		if !recent || x.op.postponed == 0 && x.op.Refusals == 0 {
-			x.op.postponed++
+		if !recent || x.op.Postponed == 0 && x.op.Refusals == 0 {
+			x.op.Postponed++
 			t.again = append(t.again, x.op)
 			continue
 		}
@@ -235,7 +236,7 @@ func (t *decision) postpone(left []excluded) {
 func fitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
-	if len(waiting.heads) > 0 || v.Image != nil && v.Image.Note != nil {
+	if len(waiting.heads) > 0 || waiting.batches != nil || v.Image != nil && v.Image.Notes != nil {
 		rules.Left = leftTo(waiting, ops, v.Reading())
 	}
 	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)

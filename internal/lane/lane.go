@@ -47,16 +47,24 @@ func AheadOf(l *Lane) *Ahead {
 	return nil
 }
 
-// Waiters returns the line of the bucket; nil if no waiter stands in it.
-func (l *Lane) Waiters() *Line {
-	if x := l.extra.Load(); x != nil && x.line.Waited() {
-		return &x.line
+// Waiters returns the line of a class of waiters of the bucket; nil if no waiter stands in it.
+func (l *Lane) Waiters(batch bool) *Line {
+	x := l.extra.Load()
+	if x == nil {
+		return nil
 	}
-	return nil
+	line := &x.line
+	if batch {
+		line = x.batches.Load()
+	}
+	if line == nil || !line.Waited() {
+		return nil
+	}
+	return line
 }
 
-// LineOf returns the line of a lane's bucket. It makes an empty one at its first use.
-func LineOf(l *Lane) *Line { return &l.extra.orNew().line }
+// LineOf returns the line of a class of waiters of a lane's bucket. It makes an empty one at its first use.
+func LineOf(l *Lane, batch bool) *Line { return l.extra.orNew().lineOf(batch) }
 
 // Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }

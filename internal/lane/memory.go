@@ -58,8 +58,8 @@ func (m *Memory) ObserveLook(image *schema.Image, asked Asked) {
 	if m.sight.known && plan.Shared(m.sight.image, image, nil) {
 		m.sight.shared = now
 	}
-	if x := m.extra.Load(); x != nil && x.line.Waited() {
-		x.line.look(float64(now))
+	if x := m.extra.Load(); x != nil {
+		x.noteLook(float64(now))
 	}
 	m.replace(image, asked, now)
 }
@@ -70,10 +70,10 @@ func (m *Memory) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return m.extra.Load().leftTo(rank, r)
 }
 
-// Contended reports whether waiters of other processes compete for the bucket at now.
-func (m *Memory) Contended(now time.Time) bool {
+// Contended reports whether waiters of a class of other processes compete for the bucket at now.
+func (m *Memory) Contended(now time.Time, batch bool) bool {
 	x := m.extra.Load()
-	return x != nil && x.line.isContended(now)
+	return x != nil && x.lineOf(batch).isContended(now)
 }
 
 // Assume gives a resting lane the image that a committed transaction must have left.
@@ -168,8 +168,8 @@ func (m *Memory) learnRead(image *schema.Image, asked Asked) (known sight, forei
 	now := m.access.NowMS()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if x := m.extra.Load(); x != nil && x.line.Waited() {
-		x.line.look(float64(now))
+	if x := m.extra.Load(); x != nil {
+		x.noteLook(float64(now))
 	}
 	foreign = m.learn(image, asked.At, now, nil)
 	return m.sight, foreign
@@ -195,7 +195,7 @@ func (m *Memory) ForgetOwnWrite() {
 // as nothing is granted from memory. ok is false if the image cannot decide:
 // it is too old, it lacks a limit, or the take does not fit although this process may just have given
 // tokens back.
-func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, now int64) (r Result, ok bool) {
+func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now int64) (r Result, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.sight.decides(cfg, now) {
@@ -205,13 +205,16 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, rank uint64, no
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
 	x := m.extra.Load()
-	if x != nil && x.line.Waited() || v.Image.Note != nil {
-		r.Before.Left = x.leftTo(rank, v.Reading())
+	var reading plan.Reading
+	if x != nil && (x.line.Waited() || by.Batch) || v.Image.Notes != nil {
+		reading = v.Reading()
+		reading.Batch = by.Batch
+		r.Before.Left = x.leftTo(by.Rank, reading)
 	}
 	var room [4]plan.Row
 	rows := v.Rows(room[:0], amounts)
-	if r.Denied = !rows.Fit(amounts, r.Before.Left); r.Denied && r.Before.Left != nil && rank == LastRank && x != nil {
-		if left, placed := x.leftToPlace(amounts, v.Reading()); placed && rows.Fit(amounts, left) {
+	if r.Denied = !rows.Fit(amounts, r.Before.Left, by.Batch); r.Denied && r.Before.Left != nil && by.Rank == LastRank && x != nil {
+		if left, placed := x.leftToPlace(amounts, reading); placed && rows.Fit(amounts, left, by.Batch) {
 			r.Denied, r.Before.Left = false, left
 		}
 	}
@@ -233,11 +236,18 @@ func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sight.decides(cfg, now) || m.queue.givesBack() || m.sight.image.Note != nil || !last.Denies(m.sight.image, cfg, needs, now) {
+	if !m.sight.decides(cfg, now) || m.queue.givesBack() || m.sight.image.Notes != nil && m.sight.image.Notes.Interactive != nil || !last.Denies(m.sight.image, cfg, needs, now) {
 		return nil, ahead
 	}
 	m.noteDenial()
 	return m.sight.image, last.Outlooks
+}
+
+// Caller is the caller of a take: its seniority among the waiters, LastRank if it does not wait, and its class.
+type Caller struct {
+	Rank uint64
+	// Batch means that it is a batch call.
+	Batch bool
 }
 
 // Asked is the time of a request, in Unix ms of this process's clock, and its order among requests. The

@@ -62,7 +62,6 @@ type Op struct {
 	// has left: a grant is given back.
 	notCarried, abandoned atomic.Bool
 	bucketRead            bool // the bucket was read for this op: it may be denied from that image, even if the read was slow
-	postponed             int  // how many writes left it for the next one
 	// Rank is the seniority of its caller among the waiters.
 	Rank uint64
 	// place is the place in the line whose amounts it takes; nil without one.

@@ -76,7 +76,7 @@ func (p *placeClaim) isKeptOver(now int64) bool { return p.since > 0 && now-p.si
 
 // placeFor returns the first place with the amounts of an Acquire, and without the ones that are used; nil without
 // such a place.
-func (c claims) placeFor(amounts []plan.Signed, used []*place, now int64) *placeClaim {
+func (c *claims) placeFor(amounts []plan.Signed, used []*place, now int64) *placeClaim {
 	for i := range c.places {
 		p := &c.places[i]
 		if p.isKeptOver(now) || slices.Contains(used, p.place) {
@@ -91,7 +91,8 @@ func (c claims) placeFor(amounts []plan.Signed, used []*place, now int64) *place
 
 // placeOf chooses the place of an op that does not wait; earlier are the ops before it in the write. It
 // returns nil if there is none for it.
-func (c claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
+func (c *claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
+	c = c.of(o.Batch)
 	if o.place = nil; len(c.places) == 0 || o.Rank != LastRank || o.Prefetch {
 		return nil
 	}
@@ -109,9 +110,9 @@ func (c claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
 }
 
 // dueBehindPlaces returns the wait in ms of a waiter behind places, by a reading of the bucket: until its amounts fit
-// after those of the places, or until the places are over. without is its wait without the places. l.mu must be held.
-func (l *Line) dueBehindPlaces(w *Waiter, r plan.Reading, without int64) int64 {
-	var f plan.Forecast
+// after those of the places, or until the places are over. f is the forecast of the line. without is its wait without the
+// places. l.mu must be held.
+func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, without int64) int64 {
 	l.places = slices.DeleteFunc(l.places, func(p *place) bool { return p.isOver(r.Now) })
 	places, over := l.places, int64(0)
 	serve := func(before uint64) {

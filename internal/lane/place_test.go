@@ -14,7 +14,7 @@ import (
 func TestWaiterLeavesAPlaceItsAmounts(t *testing.T) {
 	cfg, now := rpmOf(60), int64(1_000_000)
 	l := &Line{}
-	first, last := NewWaiter(1, time.UnixMilli(now)), NewWaiter(3, time.UnixMilli(now))
+	first, last := NewWaiter(1, time.UnixMilli(now), false), NewWaiter(3, time.UnixMilli(now), false)
 	for _, w := range []*Waiter{first, last} {
 		l.Join(w)
 		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
@@ -41,7 +41,7 @@ func TestWaiterLeavesAPlaceItsAmounts(t *testing.T) {
 	assert.EqualValues(t, 101, due(now), "until the place is over")
 	assert.EqualValues(t, 1, due(now+100))
 	assert.Equal(t, int64(0), due(now+101))
-	assert.Zero(t, l.claims().leftTo(last.Rank, nil, r, nil).Of("rpm").Amount)
+	assert.Zero(t, leftToRank(l, last.Rank, nil, r, nil).Of("rpm").Amount)
 
 	l.LeavePlace(4, oneToken)
 	l.LeavePlace(5, oneToken)
@@ -56,7 +56,7 @@ func TestPlacesStandByRank(t *testing.T) {
 	cfg, now := rpmOf(60), int64(1_000_000)
 	l := &Line{}
 	for rank := range uint64(3) {
-		w := NewWaiter(10+rank, time.UnixMilli(now))
+		w := NewWaiter(10+rank, time.UnixMilli(now), false)
 		l.Join(w)
 		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
 	}
@@ -66,6 +66,12 @@ func TestPlacesStandByRank(t *testing.T) {
 	wait, known := l.due(l.waiters[0], image, now, now)
 	assert.True(t, known)
 	assert.EqualValues(t, 101, wait)
-	left := l.claims().leftTo(10, nil, plan.Reading{Image: image, Config: cfg, Now: now}, nil)
+	left := leftToRank(l, 10, nil, plan.Reading{Image: image, Config: cfg, Now: now}, nil)
 	assert.EqualValues(t, token, left.Of("rpm").Amount)
+}
+
+// leftToRank is claims.leftTo for the claims of a line.
+func leftToRank(l *Line, rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) plan.Promises {
+	c := l.claims()
+	return c.leftTo(rank, carried, r, p)
 }

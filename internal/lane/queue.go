@@ -8,7 +8,7 @@ import (
 )
 
 // queue holds every op that has not ended, also those of the write in flight. Takes of one
-// configuration are carried first come, first served, and all adjusts by the next write. An op leaves
+// configuration and class are carried first come, first served, and all adjusts by the next write. An op leaves
 // once, with one result. The lane's mutex guards the queue and the states of its ops.
 type queue struct {
 	ops []*Op
@@ -246,7 +246,7 @@ func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	return b
 }
 
-// nextOfSeveral is nextBatch for more than one op, which it does not mark.
+// nextOfSeveral is nextBatch for more than one op, which it does not mark. Takes of batch calls are the last ones.
 func (q *queue) nextOfSeveral(adjustsOnly bool) (b batch) {
 	for _, o := range q.ops {
 		if !o.Take {
@@ -256,8 +256,18 @@ func (q *queue) nextOfSeveral(adjustsOnly bool) (b batch) {
 	if adjustsOnly && len(b.adjusts) > 0 {
 		return b
 	}
+	ofBatches := 0
 	for _, o := range q.ops {
-		if o.Take && (len(b.takes) == 0 || sameConfig(b.cfg, o.cfg)) {
+		switch {
+		case !o.Take:
+		case o.Batch:
+			ofBatches++
+		case len(b.takes) == 0 || sameConfig(b.cfg, o.cfg):
+			b.takes, b.cfg = append(b.takes, o), o.cfg
+		}
+	}
+	for _, o := range q.ops {
+		if ofBatches > 0 && o.Take && o.Batch && (len(b.takes) == 0 || sameConfig(b.cfg, o.cfg)) {
 			b.takes, b.cfg = append(b.takes, o), o.cfg
 		}
 	}

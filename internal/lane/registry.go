@@ -89,7 +89,9 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 		return nil, err
 	}
 	// An evicted lane would lose its waiters' places, or write to a bucket that does not answer.
-	byKey.Held = func(l *Lane) bool { return l.Waiters() != nil || l.Contact.silent() || l.extra.holdsSlots() }
+	byKey.Held = func(l *Lane) bool {
+		return l.Waiters(false) != nil || l.Waiters(true) != nil || l.Contact.silent() || l.extra.holdsSlots()
+	}
 	s := &Registry{Options: o, byKey: byKey}
 	s.access, s.IDs, s.Began = &s.Access, newOpIDs(), time.Now().Add(-time.Second)
 	s.keys = make([]atomic.Pointer[builtKey], min(o.Size, mostKeys))
@@ -165,8 +167,11 @@ func (s *Registry) Answers(l *Lane) bool {
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
 }
 
-// NewWaiter makes a waiter that came at an instant and ranks behind all waiters made so far.
-func (s *Registry) NewWaiter(came time.Time) *Waiter { return NewWaiter(s.Ranks.Add(1), came) }
+// NewWaiter makes a waiter that came at an instant and ranks behind all waiters made so far. batch means that it is a
+// batch call.
+func (s *Registry) NewWaiter(came time.Time, batch bool) *Waiter {
+	return NewWaiter(s.Ranks.Add(1), came, batch)
+}
 
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
 // once it answers. It returns false if the limiter is closed.

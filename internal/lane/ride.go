@@ -43,7 +43,7 @@ func (r *riders) Ride(l *Lane, o *Op) {
 func (r *riders) add(l *Lane, o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters() != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.list(l, o) {
+	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters(false) != nil || l.Waiters(true) != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.list(l, o) {
 		return false
 	}
 	o.rides = true
@@ -52,9 +52,13 @@ func (r *riders) add(l *Lane, o *Op) bool {
 	return true
 }
 
-// isWaitedFor reports whether callers of some process wait for tokens of the bucket at now, by their note.
+// isWaitedFor reports whether callers of some process wait for tokens of the bucket at now, by their notes.
 func (s *sight) isWaitedFor(now int64) bool {
-	return s.image != nil && s.image.Note != nil && plan.Contest{}.SeeNote(s.image.Note, float64(now)).IsContended(float64(now))
+	if s.image == nil || s.image.Notes == nil {
+		return false
+	}
+	at := float64(now)
+	return plan.Contest{}.SeeNote(s.image.Notes.Interactive, at).SeeNote(s.image.Notes.Batch, at).IsContended(at)
 }
 
 // list adds a rider to the list. It returns false after Close.

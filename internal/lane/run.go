@@ -225,7 +225,7 @@ func (l *Lane) finishOps(f *fates) {
 
 // finishOpsLocked is finishOps with l.mu held. If a caller has left, the next write gives back its grant.
 func (l *Lane) finishOpsLocked(f *fates) {
-	x, won := l.extra.Load(), false
+	x, won := l.extra.Load(), (*Line)(nil) // the last line whose waiters were served
 	for _, e := range f.ends {
 		for _, o := range e.ops {
 			if o.state.Load() >= opDone { // it was answered when the lane tripped
@@ -235,9 +235,9 @@ func (l *Lane) finishOpsLocked(f *fates) {
 			case e.result.Denied && !o.Prefetch:
 				l.Memory.noteDenial()
 			case x != nil && e.result.Err == nil && !e.result.Denied:
-				if o.Waiter != nil && !won {
-					won = true
-					x.line.won(e.result.Image, float64(e.result.Now))
+				if o.Waiter != nil && x.lineOf(o.Batch) != won {
+					won = x.lineOf(o.Batch)
+					won.won(e.result.Image, float64(e.result.Now))
 				}
 				x.noteGrant(o)
 			}
@@ -251,7 +251,7 @@ func (l *Lane) finishOpsLocked(f *fates) {
 		l.queue.again(o, l.Contact.silent())
 	}
 	if len(f.lost) > 0 {
-		l.extra.orNew().line.lost(f.lost, l.Memory.sight.image, float64(l.owner.NowMS()))
+		l.extra.orNew().noteLosses(f.lost, l.Memory.sight.image, float64(l.owner.NowMS()))
 	}
 	l.queue.removeEnded()
 	f.ends, f.again, f.lost = f.ends[:0], nil, nil

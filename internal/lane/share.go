@@ -12,12 +12,15 @@ import (
 
 // AdmitLocally takes amounts from the process's share of the limits, all or nothing. It returns the
 // balance of the share afterwards, or that of its denial. room is false if the process has no room for
-// the queues of another bucket.
-func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, now int64) (r Result, ok, room bool) {
+// the queues of another bucket. A batch call leaves the share's part of each reserve.
+func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, now int64) (r Result, ok, room bool) {
 	slots, others := cfg.SplitSlots(asked)
 	asks := b.known.asks(others, cfg, share, now)
+	if batch {
+		keepReserves(asks, cfg, share)
+	}
 	if len(slots) > 0 {
-		free, fits := b.owner.SlotsOf(b.lane).admit(slots, cfg, share, b.owner.IDs.base)
+		free, fits := b.owner.SlotsOf(b.lane).admit(slots, cfg, share, batch, b.owner.IDs.base)
 		if !fits {
 			return localReading(append(asks, localSlots(slots, cfg, free)...), cfg, now), false, true
 		}
@@ -26,6 +29,17 @@ func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float
 		b.owner.SlotsOf(b.lane).giveBack(slots)
 	}
 	return localReading(asks, cfg, now), ok, room
+}
+
+// keepReserves takes the reserves of the limits off the bursts of a process's share.
+func keepReserves(asks []backlog.Ask, cfg *plan.Config, share float64) {
+	for i := range asks {
+		a := &asks[i]
+		if at := cfg.Index(a.Name); at >= 0 && !cfg.InShadow(a.Name) {
+			kept := bucket.Rate{Burst: a.Burst}.ReserveOf(cfg.Limits[at].Reserve)
+			a.Burst, a.Share.Burst = a.Burst-kept, a.Share.Burst-int64(float64(kept)*share)
+		}
+	}
 }
 
 // localSlots shows the process's share of the slots that deny a call.

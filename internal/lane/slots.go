@@ -87,12 +87,16 @@ func (s *Slots) giveBack(amounts []plan.Signed) {
 }
 
 // admit counts slots as open if the process's share of the limits has room for them beside those of its open
-// calls. seed is the process's. free is the number of free slots of the denying limit.
-func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, seed uint64) (free int64, ok bool) {
+// calls. seed is the process's. free is the number of free slots of the denying limit. A batch call leaves the reserve.
+func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, seed uint64) (free int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, a := range asked {
-		free = plan.LocalSlots(cfg.RateOf(a.Name).Burst, share, seed) - s.held.open(a.Name)
+		n := cfg.RateOf(a.Name).Burst
+		if at := cfg.Index(a.Name); batch && at >= 0 {
+			n -= cfg.Limits[at].Rate.ReserveOf(cfg.Limits[at].Reserve)
+		}
+		free = plan.LocalSlots(n, share, seed) - s.held.open(a.Name)
 		if a.Amount > free && !cfg.InShadow(a.Name) {
 			return free, false
 		}

@@ -34,6 +34,9 @@ func (t *turn) prepare() bool {
 	stale := int64(0)
 	if t.extra != nil {
 		stale = t.extra.line.staleFor(t.takes, t.known.image, t.now)
+		if b := t.extra.batches.Load(); b != nil && stale == 0 {
+			stale = b.staleFor(t.takes, t.known.image, t.now)
+		}
 	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
 		t.known.isWary(t.takes, stale, t.now) // other processes use the bucket: it is read first if little is left and the image is old
@@ -245,9 +248,8 @@ func (t *turn) sendTry(o schema.Op) Answer {
 		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
 		t.owner.Models.learnRefusal(a)
 	}
-	if a.Err != nil && t.write.HasNote() && ddb.DeniesAccess(a.Err) { // a role of before notes
-		t.write.LeaveNote(nil)
-		LineOf(t.lane).mute(float64(t.owner.NowMS()))
+	if a.Err != nil && ddb.DeniesAccess(a.Err) && t.write.DropNotes() { // a role of before notes
+		t.lane.extra.orNew().mute(float64(t.owner.NowMS()))
 		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
 	}
 	return a

@@ -169,7 +169,7 @@ func TestTakeIsLeftOnce(t *testing.T) {
 	cfg := rpmOf(100)
 	image := imageOf(cfg, token, 1000)
 	fits, late, left := NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
-	left.postponed = 1
+	left.Postponed = 1
 	d := chosen(&decision{batch: batch{takes: []*Op{fits, late, left}}, view: plan.View{Image: image, Config: cfg, Now: 1000}, known: sight{known: true, image: image, seenAt: 1000}})
 	assert.Equal(t, []*Op{fits}, d.carried)
 	assert.Equal(t, []*Op{late}, d.again)

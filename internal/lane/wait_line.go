@@ -21,7 +21,9 @@ import (
 type Waiter struct {
 	// Rank is its seniority among the waiters of the process: a lower rank goes first.
 	// It never changes.
-	Rank    uint64
+	Rank uint64
+	// batch means that it is a batch call, and stands in the line of those. It never changes.
+	batch   bool
 	amounts []plan.Signed
 	// scarce are the limits that denied it last, under cfg.
 	scarce []string
@@ -46,9 +48,9 @@ type Waiter struct {
 	dispute []byte
 }
 
-// NewWaiter makes a waiter with a given rank that came at an instant.
-func NewWaiter(rank uint64, came time.Time) *Waiter {
-	return &Waiter{Rank: rank, came: milliseconds(came), Wake: make(chan struct{}, 1)}
+// NewWaiter makes a waiter with a given rank that came at an instant. batch means that it is a batch call.
+func NewWaiter(rank uint64, came time.Time, batch bool) *Waiter {
+	return &Waiter{Rank: rank, batch: batch, came: milliseconds(came), Wake: make(chan struct{}, 1)}
 }
 
 func (w *Waiter) wakeUp() {
@@ -73,7 +75,14 @@ func (w *Waiter) needs(names []string) bool {
 func (w *Waiter) fitsBeside(left plan.Rows) bool {
 	for _, a := range w.cfg.Enforced(w.amounts) {
 		i := w.cfg.Index(a.Name)
-		if others := left.Of(a.Name).Take; i >= 0 && others > 0 && a.Amount > w.cfg.Limits[i].Rate.Burst-others {
+		others := left.Of(a.Name).Take
+		if i < 0 || others == 0 {
+			continue
+		}
+		if l := &w.cfg.Limits[i]; w.batch {
+			others += l.Rate.ReserveOf(l.Reserve)
+		}
+		if a.Amount > w.cfg.Limits[i].Rate.Burst-others {
 			return false
 		}
 	}
@@ -86,8 +95,13 @@ func (w *Waiter) fitsBeside(left plan.Rows) bool {
 //
 // A Line is safe for concurrent use. No other lock is taken under its own, and a write takes it only
 // while a waiter stands in line, or if an image has a note. The zero value is ready.
+//
+// A bucket has a line of interactive waiters and one of batch waiters, which leave to the first line all that its
+// waiters need.
 type Line struct {
 	mu sync.Mutex
+	// first is the line of interactive waiters, if this one is of batch waiters; else nil. It never changes.
+	first *Line
 	// waited means that a waiter stands in line. mu is held while it is set.
 	waited atomic.Bool
 	// waiters are in order of rank.
@@ -212,8 +226,8 @@ func (l *Line) count(w *Waiter, behind bool) {
 	}
 }
 
-// wakeHeads wakes the heads, because they may have to wait less now.
-func (l *Line) wakeHeads() {
+// WakeHeads wakes the heads, because they may have to wait less now.
+func (l *Line) WakeHeads() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, w := range l.waiters {
@@ -238,13 +252,13 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sums plan.Rows
-	now, places := float64(v.Now), l.places
+	now, places, batch := float64(v.Now), l.places, l.first != nil
 	for _, o := range l.waiters {
 		if o.served {
 			continue
 		}
 		sums, places = takePlaces(sums, v, places, o.Rank)
-		if sums = v.Rows(sums, o.amounts); !sums.Fit(o.amounts, nil) {
+		if sums = v.Rows(sums, o.amounts); !sums.Fit(o.amounts, nil, batch) {
 			if o == w {
 				continue
 			}
@@ -254,7 +268,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 		if o == w || o.head {
 			continue
 		}
-		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts), v.Image.Note, now) {
+		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts, batch), v.Image.Notes.Of(batch), now) {
 			return
 		}
 		o.called = true
@@ -283,6 +297,8 @@ type claims struct {
 	places []placeClaim
 	// contest is the competition with other lanes.
 	contest plan.Contest
+	// batches are the claims of the batch waiters; nil without one.
+	batches *claims
 }
 
 // claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them.
@@ -301,21 +317,53 @@ func (l *Line) claims() claims {
 // LeftTo returns the amounts that a take must leave to the waiters of the line with a lower rank. r is
 // the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
-	return l.claims().leftTo(rank, nil, r, nil)
+	c := l.claims()
+	return c.leftTo(rank, nil, r, nil)
+}
+
+// of returns the claims of a class of waiters.
+func (c *claims) of(batch bool) *claims {
+	switch {
+	case !batch:
+		return c
+	case c.batches == nil:
+		return &claims{}
+	}
+	return c.batches
 }
 
 // leaves reports whether a take must leave anything.
-func (c claims) leaves(r plan.Reading) bool {
+func (c *claims) leaves(r plan.Reading) bool {
+	if r.Batch {
+		if own := c.of(true); len(own.heads) > 0 || r.IsReserved(own.contest.Lane) {
+			return true
+		}
+		r.Batch = false
+	}
 	return len(c.heads) > 0 || r.IsReserved(c.contest.Lane)
 }
 
 // leftTo returns the amounts that a take must leave to the waiters with a lower rank, without the waiters
-// that the same write carries, and to a reservation of another process. A waiter leaves them to the heads, and a
-// caller that does not wait to all. If the first waiter behind the heads cannot use its amounts before the heads
-// are served, nothing is left to those behind. A caller with a place leaves them to the waiters before it
-// alone. r is the state of the bucket.
-func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) plan.Promises {
+// that the same write carries, and to a reservation of another process. A batch call leaves them to all interactive
+// waiters, too. r is the state of the bucket.
+func (c *claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) plan.Promises {
 	var f plan.Forecast
+	if own := c; r.Batch {
+		r.Batch = false
+		c.promise(&f, LastRank, carried, r, nil)
+		r.Batch, own = true, c.of(true)
+		own.promise(&f, rank, carried, r, p)
+	} else {
+		own.promise(&f, rank, carried, r, p)
+	}
+	return f.Limits
+}
+
+// promise adds the amounts that a take of a class must leave to the waiters of that class with a lower rank. A waiter
+// leaves them to the heads, and a caller that does not wait to all. If the first waiter behind the heads cannot use its
+// amounts before the heads are served, nothing is left to those behind. A caller with a place leaves them to the
+// waiters before it alone.
+func (c *claims) promise(f *plan.Forecast, rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) {
 	f.PromiseReserved(r, c.contest.Lane)
 	behind := c.behind
 	if p != nil {
@@ -330,7 +378,7 @@ func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeC
 	case p != nil:
 		f.PromiseBehind(r, behind, true)
 	case rank == LastRank:
-		f.PromiseBehind(r, c.without(behind, carried), c.follows)
+		f.PromiseBehind(r, c.without(behind, carried, r.Batch), c.follows)
 		for _, o := range c.places {
 			f.PromiseBehind(r, o.amounts, true)
 		}
@@ -341,16 +389,15 @@ func (c claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeC
 			}
 		}
 	}
-	return f.Limits
 }
 
-// without returns sums of the waiters behind the heads without those that a write carries.
-func (c claims) without(behind []plan.Signed, carried []*Waiter) []plan.Signed {
+// without returns sums of the waiters of a class behind the heads without those that a write carries.
+func (c *claims) without(behind []plan.Signed, carried []*Waiter, batch bool) []plan.Signed {
 	if len(behind) == 0 {
 		return nil
 	}
 	for _, w := range carried {
-		if !slices.ContainsFunc(c.heads, func(h head) bool { return h.waiter == w }) {
+		if w.batch == batch && !slices.ContainsFunc(c.heads, func(h head) bool { return h.waiter == w }) {
 			behind = plan.Plus(behind, plan.Negated(w.amounts))
 		}
 	}
@@ -377,13 +424,17 @@ func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 // the waiter's. It computes the wait at the instant of the try's decision: sure has surely passed at
 // now.
 func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64, known bool) {
+	var ahead claims
+	if l.first != nil {
+		ahead = l.first.claims()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, false
 	}
 	r := plan.Reading{Image: image, Config: w.cfg, Now: plan.Unopened(image, w.cfg, sure, now)}
-	var f plan.Forecast
+	f, r := l.forecast(&ahead, r)
 	for _, o := range l.waiters {
 		if o == w {
 			break
@@ -397,7 +448,18 @@ func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64,
 		return 0, true // it never fits: a try says so
 	}
 	if len(l.places) > 0 {
-		wait = l.dueBehindPlaces(w, r, wait)
+		f, r = l.forecast(&ahead, r)
+		wait = l.dueBehindPlaces(w, f, r, wait)
 	}
 	return wait, true
+}
+
+// forecast returns a forecast of the line that begins with the claims of the interactive waiters, if the line is of batch
+// waiters, and the reading as the line's waiters see it.
+func (l *Line) forecast(ahead *claims, r plan.Reading) (f plan.Forecast, own plan.Reading) {
+	if l.first != nil {
+		ahead.promise(&f, LastRank, nil, r, nil)
+		r.Batch = true
+	}
+	return f, r
 }

@@ -42,24 +42,24 @@ func TestPromisesAreKeptByThoseWhoCameLater(t *testing.T) {
 func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	cfg := rpmOf(60)
 	l := resting(t)
-	first, second := NewWaiter(1, time.Now()), NewWaiter(2, time.Now())
+	first, second := NewWaiter(1, time.Now(), false), NewWaiter(2, time.Now(), false)
 	for _, w := range []*Waiter{second, first} {
-		LineOf(l).Join(w)
-		LineOf(l).Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
+		LineOf(l, false).Join(w)
+		LineOf(l, false).Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
-	require.Equal(t, []*Waiter{first, second}, LineOf(l).waiters, "by their arrival, not by when they changed lines")
+	require.Equal(t, []*Waiter{first, second}, LineOf(l, false).waiters, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
 	o := NewTake(t.Context(), first.amounts, cfg)
 	o.Waiter = first
 	endOps(l, Result{}, o)
 	require.True(t, second.head)
-	require.EqualValues(t, 5000, LineOf(l).LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
+	require.EqualValues(t, 5000, LineOf(l, false).LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
 
 // Who joins a line looks next of itself; woken, it would take what it was told for stale.
 func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 	l := &Line{}
-	first, second := NewWaiter(1, time.Now()), NewWaiter(2, time.Now())
+	first, second := NewWaiter(1, time.Now(), false), NewWaiter(2, time.Now(), false)
 	for _, w := range []*Waiter{first, second} {
 		l.Join(w)
 		l.Lacks(w, oneToken, []string{"rpm"}, rpmOf(60))
@@ -105,14 +105,14 @@ func TestCallAloneMakesNoExtra(t *testing.T) {
 	l := restingOn(t, slow{})
 	call(t, l)
 	assert.Nil(t, l.extra.Load())
-	assert.Nil(t, l.Waiters())
-	w := NewWaiter(1, time.Now())
-	line := LineOf(l)
+	assert.Nil(t, l.Waiters(false))
+	w := NewWaiter(1, time.Now(), false)
+	line := LineOf(l, false)
 	line.Join(w)
-	assert.Same(t, line, l.Waiters())
+	assert.Same(t, line, l.Waiters(false))
 	line.Quit(w)
-	assert.Nil(t, l.Waiters())
-	assert.Same(t, line, LineOf(l))
+	assert.Nil(t, l.Waiters(false))
+	assert.Same(t, line, LineOf(l, false))
 }
 
 // A head that loses a try competes from then on: its next landed take leaves a note, and before that it raises the age
@@ -120,7 +120,7 @@ func TestCallAloneMakesNoExtra(t *testing.T) {
 func TestHeadThatLosesCompetes(t *testing.T) {
 	cfg, now := rpmOf(60), int64(1_000_000)
 	l := &Line{}
-	first, second := NewWaiter(1, time.UnixMilli(now-10_000)), NewWaiter(2, time.UnixMilli(now))
+	first, second := NewWaiter(1, time.UnixMilli(now-10_000), false), NewWaiter(2, time.UnixMilli(now), false)
 	for _, w := range []*Waiter{first, second} {
 		l.Join(w)
 		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
@@ -131,7 +131,7 @@ func TestHeadThatLosesCompetes(t *testing.T) {
 		take.Waiter = first
 		full := imageOf(cfg, 10*token, now)
 		d := chosen(&decision{batch: batch{takes: []*Op{take}}, view: plan.View{Image: full, Config: cfg, Now: now}, known: sight{known: true, image: full, seenAt: now}, waiting: l.claims()})
-		return d.write.HasNote()
+		return d.write.DropNotes()
 	}
 	l.lost([]*Waiter{second}, image, float64(now))
 	assert.False(t, l.isContended(time.UnixMilli(now)), "it came along")

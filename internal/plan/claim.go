@@ -103,7 +103,7 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 	way := bucket.Way{Move: true}
 	if r.moves == nil {
-		way = b.others.spendWay(r.state.Rate, r.Take, b.view.Now)
+		way = b.others.spendWay(r.state.Rate, r.Take+r.Keep, b.view.Now)
 		way.Move = true
 	}
 	c, rate := r.decideChange(way), l.Rate

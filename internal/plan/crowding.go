@@ -56,7 +56,7 @@ func (c Crowding) guess(now int64) bucket.Form {
 	return bucket.Filling
 }
 
-// spendWay returns the form and slack with which a write takes from a limit.
+// spendWay returns the form and slack with which a write takes from a limit. take includes the reserve that it leaves.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	w := bucket.Way{Slack: c.slackOf(r, take)}
 	if c.guess(now) == bucket.Adding { // not Filling: a limit below full in its image adds

@@ -13,8 +13,9 @@ type Decision struct {
 	Excluded []Excluded
 	// Carried counts the asks that the write carries, admitted only the takes.
 	Carried, admitted int
-	// prefetches means that some takes debit ahead.
-	prefetches bool
+	// prefetches means that some takes debit ahead, and interactive that the write carries a take that is no batch
+	// call's.
+	prefetches, interactive bool
 	// refusals is the highest number of refusals of an ask that the write carries.
 	refusals int
 }
@@ -29,8 +30,8 @@ type Excluded struct {
 // with claims.
 const laterAfter = 2
 
-// Decide decides one write and the fate of each ask. Adjusts must come before takes; it admits the takes in
-// their order. After refusals it takes only a share of the tokens in the bucket. Processes that each take all
+// Decide decides one write and the fate of each ask. Adjusts must come before takes, and batch calls last; it admits
+// the takes in their order. After refusals it takes only a share of the tokens in the bucket. Processes that each take all
 // of it refuse each other, while takes of a part commute. room is space for the rows.
 func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Admit(v, asks, room, rules)
@@ -92,7 +93,7 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	if rules.Left != nil {
 		left = rules.Left(i)
 	}
-	fits := ahead.Fit(a.Amounts, left)
+	fits := ahead.Fit(a.Amounts, left, a.Batch)
 	if !fits {
 		if missing := d.Rows.Missing(a.Amounts); missing != nil {
 			return Unknown, missing[0]
@@ -108,6 +109,8 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 		return Denied, ""
 	case rules.Halvings > 0 && d.admitted > 0 && !d.Rows.modest(a.Amounts, rules.Halvings):
 		return Deferred, ""
+	case a.Batch && d.interactive && d.leavesBatch(a):
+		return Deferred, ""
 	}
 	return Carried, ""
 }
@@ -117,6 +120,7 @@ func (d *Decision) carry(a *Ask) {
 	d.Carried++
 	if a.Take {
 		d.admitted++
+		d.interactive = d.interactive || !a.Batch
 	}
 	d.refusals = max(d.refusals, a.Refusals)
 	a.AddTo(&d.Rows)
@@ -162,4 +166,12 @@ func (a *Ask) writeDown(down []Signed) (left []Signed) {
 		}
 	}
 	return left
+}
+
+// leavesBatch reports whether a write that carries interactive takes leaves a batch call's take, which would fit, for
+// the next write. It does so where the bound of the batch call may well refuse the write: it was refused before, or it
+// would leave less than a tenth of a burst above the reserve. The next write carries the take in any case.
+func (d *Decision) leavesBatch(a *Ask) bool {
+	refusals := max(d.refusals, a.Refusals)
+	return a.Postponed <= refusals && (refusals > 0 || d.Rows.areTight(a.Amounts))
 }

@@ -121,7 +121,7 @@ func TestWhatFitsIsDebited(t *testing.T) {
 			}
 			for _, name := range []string{"ghost", "rpm", "tpm", "none"} {
 				asked := []Signed{{Name: name, Amount: 7000}}
-				fits := v.Fits(asked, nil, nil)
+				fits := v.Fits(asked, nil, false, nil)
 				assert.Equal(t, name == "rpm" || name != "none" && claims, fits, "%s under a configuration that stands %d", name, st)
 				assert.Equal(t, !fits, v.Missing(asked) != "", name)
 				if !fits {
@@ -183,7 +183,7 @@ func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
 		v := roomView(st, l)
 		_, known := roomOf(v, "tpm", 0)
 		assert.False(t, known)
-		assert.False(t, v.Fits(asked, nil, nil))
+		assert.False(t, v.Fits(asked, nil, false, nil))
 		room, known := roomOf(v, "rpm", 0)
 		assert.True(t, known)
 		assert.Equal(t, int64(40*milli), room)
@@ -192,7 +192,7 @@ func TestLimitThatTheBucketLacksHasNoRoom(t *testing.T) {
 	room, known := roomOf(v, "tpm", 0)
 	assert.True(t, known)
 	assert.Equal(t, int64(100*milli), room)
-	assert.True(t, v.Fits(asked, nil, nil))
+	assert.True(t, v.Fits(asked, nil, false, nil))
 	_, known = roomOf(v, "other", 0)
 	assert.False(t, known)
 }
@@ -266,7 +266,7 @@ func TestDenialIsWhatDoesNotFit(t *testing.T) {
 			}
 			v := View{Image: m, Config: cfg, Now: now}
 			denied := d.Denies(m, cfg, &needs, now)
-			require.Equal(t, !v.Fits(asked, nil, nil) && v.Missing(asked) == "", denied)
+			require.Equal(t, !v.Fits(asked, nil, false, nil) && v.Missing(asked) == "", denied)
 			for i, name := range names {
 				if denied && needs[i] > 0 {
 					require.Equal(t, m.State(m.Set.Index(name)).Outlook(now, needs[i]), d.Outlooks[i])

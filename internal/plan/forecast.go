@@ -84,7 +84,7 @@ func (f *Forecast) at(r Reading, name string) *Promise {
 // never do.
 func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	for _, a := range r.Config.Enforced(amounts) {
-		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount)
+		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount+r.Kept(a.Name))
 		if wait == bucket.Never {
 			return 0, false
 		}

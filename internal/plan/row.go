@@ -60,16 +60,18 @@ type facts struct {
 	// go to the counter alone.
 	was     *schema.Stored
 	maxDebt int64
+	// reserve is the configured reserve; see bucket.Rate.ReserveOf.
+	reserve int64
 	// moves are the moves of the process's slots; nil unless the limit is, or becomes, one of calls in flight.
 	moves *bucket.Moves
 }
 
 // setFacts works out the facts of a limit. It is the only place that asks for the kind of a limit.
 func (v View) setFacts(r *Row) {
-	r.facts = facts{place: -1}
+	r.facts = facts{place: -1, reserve: noReserve}
 	if as := v.Config.Index(r.Name); as >= 0 {
 		l := &v.Config.Limits[as]
-		r.shadow, r.maxDebt = v.Config.Shadow>>as&1 == 1, l.MaxDebt
+		r.shadow, r.maxDebt, r.reserve = v.Config.Shadow>>as&1 == 1, l.MaxDebt, l.Reserve
 		r.bounded = l.MaxDebt > 0 || v.Config.Origin != nil && v.Config.Origin.Counted>>as&1 == 1 // the part beyond a counted limit is counted only
 		if v.Adopt || v.Image == nil {
 			r.to = l
@@ -232,7 +234,7 @@ func (r *Row) decideChange(w bucket.Way) change {
 	c := change{back: r.back(), out: r.out()}
 	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
 	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
-	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust}
+	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust, Keep: r.Keep}
 	if r.quota {
 		c.Update = r.state.DecideQuota(a, r.opening)
 	} else if c.Update = r.state.Decide(r.opening.Credit, a, w); !w.Move {
@@ -301,7 +303,7 @@ func (r *Row) slotsChange() change {
 	c.Name, c.Place, c.Slots = r.Name, r.place, &moves
 	c.Update = bucket.Update{Add: moves.Free() + r.opening.Change - moves.New, High: bucket.MaxTokens}
 	if r.Take > 0 {
-		c.Low, c.HasLow = r.Take-moves.Free()-r.opening.Change, true
+		c.Low, c.HasLow = r.Take+r.Keep-moves.Free()-r.opening.Change, true
 	}
 	return c
 }
@@ -322,4 +324,26 @@ func (r *Row) newSlots(tokens int64) schema.Change {
 	c := schema.NewLimit(r.to, tokens, 0)
 	c.Slots = r.Moves()
 	return c
+}
+
+// noReserve is the reserve of a limit that is not configured.
+const noReserve = -1
+
+// kept returns the amount that a batch call leaves of the limit; 0 of a limit in shadow.
+func (r *Row) kept() int64 {
+	switch {
+	case r.shadow:
+		return 0
+	case r.to != nil:
+		return r.to.Rate.ReserveOf(r.reserve)
+	}
+	return r.state.Rate.ReserveOf(r.reserve)
+}
+
+// burst returns the burst of the limit after the write.
+func (r *Row) burst() int64 {
+	if r.to != nil {
+		return r.to.Rate.Burst
+	}
+	return r.state.Burst
 }

@@ -82,9 +82,9 @@ func (v View) Rows(rows Rows, amounts []Signed) Rows {
 }
 
 // Fits reports whether a take fits on its own, with the tokens promised to waiters in left subtracted. It
-// builds the rows in room.
-func (v View) Fits(amounts []Signed, left Promises, room Rows) bool {
-	return v.Rows(room, amounts).Fit(amounts, left)
+// builds the rows in room. batch means that it is a batch call's.
+func (v View) Fits(amounts []Signed, left Promises, batch bool, room Rows) bool {
+	return v.Rows(room, amounts).Fit(amounts, left, batch)
 }
 
 // rowOf returns the row of a limit, or a new one with its facts.
@@ -105,8 +105,9 @@ type Ask struct {
 	// Late are the lapsed prefetched tokens, below 0. They come off the counter alone.
 	Late []Signed
 	// Take means that the ask may be denied. Without it the ask is an adjust, which may not. Prefetch means
-	// that the take debits tokens ahead of calls.
-	Take, Prefetch bool
+	// that the take debits tokens ahead of calls, and Batch that it is a batch call's, which leaves the reserve of
+	// each limit to other calls.
+	Take, Prefetch, Batch bool
 	// RefundDropped means that the give-back is dropped because its bucket is gone.
 	RefundDropped bool
 	// Model names the counter by model that the amounts move.
@@ -114,8 +115,8 @@ type Ask struct {
 	// Fate is the decision. Limit names the limit of an ask that is Unknown or TooDeep.
 	Fate  Fate
 	Limit string
-	// Refusals counts the refused writes of the ask.
-	Refusals int
+	// Refusals counts the refused writes of the ask, and Postponed the writes that left it for the next one.
+	Refusals, Postponed int
 
 	// Down are the amounts that go to the counter alone: the charges of an adjust beyond the deepest debt of
 	// a limit, and the part of a take beyond limits in shadow. Unbound is the part of a take of limits in
@@ -178,12 +179,12 @@ func (a *Ask) AddTo(rows *Rows) {
 			at.Pass(one)
 		}
 		switch {
-		case a.Take && a.Down == nil && a.Unbound == nil: // of no limit in shadow
-			at.Take += one.Amount
-		case a.Take && Includes(a.Down, one.Name):
+		case a.Take && a.Down != nil && Includes(a.Down, one.Name):
 			at.Late += one.Amount
-		case a.Take && !Includes(a.Unbound, one.Name):
-			at.Take += one.Amount
+		case a.Take && (a.Unbound == nil || !Includes(a.Unbound, one.Name)): // nil without a limit in shadow
+			if at.Take += one.Amount; a.Batch {
+				at.Keep = at.kept()
+			}
 		case one.Amount > 0:
 			at.Adjust += one.Amount
 		default:
@@ -234,13 +235,16 @@ func (rows Rows) tooDeep(charges []Signed, m *schema.Image) string {
 }
 
 // Fit reports whether a take fits every limit after the sums and the tokens promised to waiters in left are
-// subtracted. It is false if the bucket lacks a limit; a limit in shadow always fits. The rows must include
-// the limits.
-func (rows Rows) Fit(amounts []Signed, left Promises) bool {
+// subtracted. A batch call's take leaves the reserve, too. It is false if the bucket lacks a limit; a limit in shadow
+// always fits. The rows must include the limits.
+func (rows Rows) Fit(amounts []Signed, left Promises, batch bool) bool {
 	for _, a := range amounts {
 		r, promised := rows.find(a.Name), int64(0)
 		if left != nil {
 			promised = left.Of(a.Name).Amount
+		}
+		if batch {
+			promised += r.kept()
 		}
 		if !r.known || !r.shadow && a.Amount > r.room()-r.Take-promised {
 			return false
@@ -337,4 +341,14 @@ func (rows Rows) MovesSlots() bool {
 // HasMoves reports whether the write changes limits of calls in flight.
 func (rows Rows) HasMoves() bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil })
+}
+
+// areTight reports whether a batch call's take would leave less than a tenth of the burst of a limit above the reserve.
+func (rows Rows) areTight(amounts []Signed) bool {
+	for _, a := range amounts {
+		if r := rows.find(a.Name); !r.shadow && r.room()-r.Take-a.Amount-r.kept() < r.burst()/lowShare {
+			return true
+		}
+	}
+	return false
 }

@@ -109,30 +109,36 @@ type Reading struct {
 	Config *Config
 	// Now is the instant of the reading, in Unix ms.
 	Now int64
+	// Batch means that a batch call reads it.
+	Batch bool
 }
 
 // noteSkew bounds the end of a reservation, in ms after the time in which an empty bucket fills.
 const noteSkew = 1000
 
-// IsReserved reports whether a waiter of another process has reserved amounts. lane is the id of the own lane.
+// IsReserved reports whether a waiter of another process and of the same class has reserved amounts. lane is the id of the own lane.
 func (r Reading) IsReserved(lane uint32) bool { return r.reservation(lane) != nil }
 
 // reservation returns the note of another lane's reservation; nil without one. It ignores a reservation that ends
 // later than a lane makes them: noteSkew after an empty bucket would be full.
 func (r Reading) reservation(lane uint32) *schema.Note {
-	if r.Image == nil || r.Image.Note == nil || r.Image.Note.Lane == lane || r.Image.Note.Until <= r.Now {
+	if r.Image == nil {
+		return nil
+	}
+	n := r.Image.Notes.Of(r.Batch)
+	if n == nil || n.Lane == lane || n.Until <= r.Now {
 		return nil
 	}
 	longest := int64(0)
 	for i := range r.Image.Limits {
-		if l := &r.Image.Limits[i]; !l.Ghost && i < len(r.Image.Note.Needs) && r.Image.Note.Needs[i] > 0 {
+		if l := &r.Image.Limits[i]; !l.Ghost && i < len(n.Needs) && n.Needs[i] > 0 {
 			longest = max(longest, l.FillTime(0))
 		}
 	}
-	if r.Image.Note.Until-r.Now > bucket.SaturatingAdd(longest, noteSkew) {
+	if n.Until-r.Now > bucket.SaturatingAdd(longest, noteSkew) {
 		return nil
 	}
-	return r.Image.Note
+	return n
 }
 
 // Worth returns the state of a limit at Now, with its refill added to the tokens.
@@ -168,6 +174,20 @@ func (r Reading) freeSlots(i int) bucket.State {
 	state, name := r.Image.State(i), r.Image.Set.Names[i]
 	state.Tokens = r.Image.FreeSlots(i, r.Config.holdOf(name), r.Now)
 	return state
+}
+
+// Kept returns the amount of a limit that the caller of the reading leaves to others: the reserve for a batch call, else
+// 0.
+func (r Reading) Kept(name string) int64 {
+	if !r.Batch {
+		return 0
+	}
+	i := r.Config.Index(name)
+	if i < 0 || r.Config.InShadow(name) {
+		return 0
+	}
+	state, _ := r.State(name)
+	return state.Rate.ReserveOf(r.Config.Limits[i].Reserve)
 }
 
 // A refused write costs a write unit; a bucket has a thousand of these a second. A read costs one of three

@@ -103,20 +103,21 @@ func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed,
 	}
 	longest, lacking := math.Inf(-1), false // a limit that lacks the amounts is scarcer than others
 	for _, a := range r.Config.Enforced(amounts) {
-		state := r.Worth(a.Name)
-		each, enough := refillTime(state.Rate), float64(state.Burst)
+		state, kept := r.Worth(a.Name), r.Kept(a.Name)
+		free := state.Tokens - kept
+		each, enough := refillTime(state.Rate), float64(state.Burst-kept)
 		if state.Period == 0 { // slots
 			each, enough = calls.slotTime(state.Rate), math.Inf(1)
-			h.Free = h.Free && a.Amount <= state.Tokens
+			h.Free = h.Free && a.Amount <= free
 		}
 		sum, _ := AmountOf(line, a.Name)
 		sum = max(sum, a.Amount)
-		wait, lacks := each*float64(sum-state.Tokens), a.Amount > state.Tokens
+		wait, lacks := each*float64(sum-free), a.Amount > free
 		if lacks && !lacking || lacks == lacking && wait >= longest {
 			lacking, longest, h.Line, h.Need, h.Token = lacks, wait, each*float64(sum), each*float64(a.Amount), each*1000
 			h.Full, h.Slots = float64(r.Now+min(state.Wait(r.Now, state.Burst), farAhead)), state.Period == 0
 		}
-		h.Plenty = h.Plenty && float64(state.Tokens) >= min(enough, float64(a.Amount)+plentyBeside(state.Rate, a.Amount))
+		h.Plenty = h.Plenty && float64(free) >= min(enough, float64(a.Amount)+plentyBeside(state.Rate, a.Amount))
 	}
 	return h
 }
@@ -136,16 +137,19 @@ func refillTime(r bucket.Rate) float64 {
 }
 
 // IdleTime returns the refill time of the tokens that a write of rows leaves, not cut at the burst. It is that of the
-// limit with the shortest time.
-func (rows Rows) IdleTime() float64 {
+// limit with the shortest time. A batch call does not count the reserve.
+func (rows Rows) IdleTime(batch bool) float64 {
 	idle := math.Inf(1)
 	for i := range rows {
-		r := &rows[i]
+		r, kept := &rows[i], int64(0)
+		if batch {
+			kept = r.kept()
+		}
 		switch {
 		case r.Take == 0 || !r.stored || r.shadow:
 		case r.moves == nil:
-			idle = min(idle, float64(r.level+r.back()-r.out())*refillTime(r.state.Rate))
-		case r.level <= r.out():
+			idle = min(idle, float64(r.level+r.back()-r.out()-kept)*refillTime(r.state.Rate))
+		case r.level-kept <= r.out():
 			idle = min(idle, 0)
 		}
 	}
@@ -153,11 +157,15 @@ func (rows Rows) IdleTime() float64 {
 }
 
 // LeavePlenty reports whether the takes of rows leave, of each limit of amounts, leastPlenty of refill or as much as
-// the amounts take if that is more.
-func (rows Rows) LeavePlenty(amounts []Signed) bool {
+// the amounts take if that is more. A batch call does not count the reserve.
+func (rows Rows) LeavePlenty(amounts []Signed, batch bool) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); r.stored && !r.shadow {
-			if float64(r.room()-r.Take) < plentyBeside(r.state.Rate, a.Amount) {
+			left := r.room() - r.Take
+			if batch {
+				left -= r.kept()
+			}
+			if float64(left) < plentyBeside(r.state.Rate, a.Amount) {
 				return false
 			}
 		}

@@ -181,24 +181,24 @@ func TestHeadOfALine(t *testing.T) {
 		"of another limit":           {schema.Note{Lane: 2, Until: 1_000_500, Needs: []int64{0, 1000}}, 1_000_001, 1_000_500, 0},
 		"longer than a lane makes":   {schema.Note{Lane: 2, Until: 1_061_001, Needs: []int64{2000}}, 1_000_000, 0, 0},
 	} {
-		image.Note = &c.note
+		image.Notes = &schema.Notes{Interactive: &c.note}
 		h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, c.exact, asks, line, Calls{})
 		assert.Equal(t, [2]float64{c.reserved, c.aside}, [2]float64{h.Reserved, h.Aside}, name)
 	}
-	image.Note = nil
+	image.Notes = nil
 	view := View{Image: image, Config: cfg, Now: 1_000_100}
 	var rows Rows
 	rows.Take(asks)
 	rows = view.Rows(rows, nil)
-	assert.InDelta(t, 999+100, rows.IdleTime(), .001)
-	assert.True(t, rows.LeavePlenty(asks))
+	assert.InDelta(t, 999+100, rows.IdleTime(false), .001)
+	assert.True(t, rows.LeavePlenty(asks, false))
 	rows.Take([]Signed{{Name: "rpm", Amount: 99}})
-	assert.True(t, rows.LeavePlenty(asks), "a token of rpm is left")
+	assert.True(t, rows.LeavePlenty(asks, false), "a token of rpm is left")
 	rows.Take([]Signed{{Name: "rpm", Amount: 1}})
-	assert.False(t, rows.LeavePlenty(asks), "less than the amounts take is left")
-	assert.True(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}))
+	assert.False(t, rows.LeavePlenty(asks, false), "less than the amounts take is left")
+	assert.True(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}, false))
 	rows.Take([]Signed{{Name: "rpm", Amount: 900}})
-	assert.False(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}), "less than 100 ms of refill is left")
+	assert.False(t, rows.LeavePlenty([]Signed{{Name: "rpm", Amount: 10}}, false), "less than 100 ms of refill is left")
 
 	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
 	image.Limits[1].Tokens = 300_000

@@ -37,23 +37,29 @@ type Write struct {
 	Money *schema.Money
 }
 
-// LeaveNote makes a spend or a claim replace the note of waiters. Another write leaves it.
-func (p *Write) LeaveNote(n *schema.Note) {
-	var note []byte
-	if n != nil {
-		note = n.Bytes()
+// LeaveNote makes a spend or a claim replace a note of waiters. Another write leaves it. n may be nil.
+func (p *Write) LeaveNote(n *schema.Note, batch bool) {
+	if n == nil {
+		return
 	}
-	switch p.Kind {
+	switch next := (schema.NextNote{Batch: batch, Note: n.Bytes()}); p.Kind {
 	case Spend:
-		p.Spend.Note = note
+		p.Spend.Notes = append(p.Spend.Notes, next)
 	case Claim:
-		p.Claim.Note = note
+		p.Claim.Notes = append(p.Claim.Notes, next)
 	default:
 	}
 }
 
-// HasNote reports whether the write replaces the note of waiters.
-func (p *Write) HasNote() bool { return p.Spend.Note != nil || p.Claim != nil && p.Claim.Note != nil }
+// DropNotes makes the write leave the notes of waiters. It returns false if it does so already.
+func (p *Write) DropNotes() (dropped bool) {
+	if p.Claim != nil {
+		dropped, p.Claim.Notes = p.Claim.Notes != nil, nil
+	}
+	dropped = dropped || p.Spend.Notes != nil
+	p.Spend.Notes = nil
+	return dropped
+}
 
 // SetMoney sets the part about limits of money; nil removes it.
 func (p *Write) SetMoney(m *schema.Money) {
@@ -203,7 +209,7 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 		}
 		var way bucket.Way
 		if crowded && r.moves == nil {
-			way = others.spendWay(r.state.Rate, r.Take, v.Now)
+			way = others.spendWay(r.state.Rate, r.Take+r.Keep, v.Now)
 		}
 		c := r.decideChange(way)
 		if c.back > 0 || r.Take > 0 || c.Full || r.moves != nil {

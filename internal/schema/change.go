@@ -15,7 +15,7 @@ type Limit struct {
 	// MaxDebt is the deepest debt from corrections, in millitokens; 0 for any debt.
 	MaxDebt int64
 	// Reserve is the amount kept from batch calls, in millitokens; 0 for a fifth of the burst, below 0 for none. It
-	// is not stored in the bucket. See bucket.Rate.Reserve.
+	// is not stored in the bucket. See bucket.Rate.ReserveOf.
 	Reserve int64
 	// Longest is the longest time, in ms, for which a lease keeps its slots; 0 if it has none.
 	Longest int64

@@ -17,9 +17,9 @@ type Claim struct {
 	// Backs means that the write gives tokens back, so the item must be the same incarnation as the image.
 	Backs  bool
 	Limits []Change
-	// Note replaces the note of waiters; nil leaves it.
-	Note []byte
-	Op   Op
+	// Notes replace the notes of waiters; nil leaves them.
+	Notes []NextNote
+	Op    Op
 }
 
 // Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in
@@ -35,8 +35,8 @@ func (c *Claim) Statement() Statement {
 	} else {
 		b.drop(TTL)
 	}
-	if c.Note != nil {
-		b.setValue(attrWaiterNote, Bytes(c.Note))
+	for _, n := range c.Notes {
+		b.setValue(noteAttr(n.Batch), Bytes(n.Note))
 	}
 	b.exists(PK)
 	if c.Seen.HasRefilled {

@@ -82,8 +82,8 @@ type Image struct {
 	ops [OpSlots]WriteID
 	// size is about the size of the item in bytes; 0 for an image without quotas, or one that was computed.
 	size uint16
-	// Note is the note of waiters; nil without one.
-	Note *Note
+	// Notes are the notes of waiters; nil without one.
+	Notes *Notes
 	// epochs are those of the limits of calls in flight; nil without one.
 	epochs *imageEpochs
 	// Extras are the counters by model and the alerts; nil without one.
@@ -203,8 +203,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	if until, paused := d.number(attrPause); paused {
 		m.paused = instantOf(until)
 	}
-	if note := item[attrWaiterNote]; note != nil {
-		m.Note = noteOf(note)
+	if item[attrWaiterNote] != nil || item[attrBatchNote] != nil {
+		m.Notes = &Notes{noteOf(item[attrWaiterNote]), noteOf(item[attrBatchNote])}
 	}
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)

@@ -31,8 +31,8 @@ const (
 // sourceMarks are the marks of a source that do not belong to a limit.
 var sourceMarks = []string{attrGroups, attrExtends, attrExcept, attrAdmit, attrCounted}
 
-// attrWaiterNote is the note of waiters in a bucket. byModelPrefix begins the units of limits and the counters by
-// model. Later versions write attrBatchNote, a note of batches: roles allow it beforehand.
+// attrWaiterNote is the note of interactive waiters in a bucket, and attrBatchNote that of batch waiters. byModelPrefix
+// begins the units of limits and the counters by model.
 const (
 	attrWaiterNote = "wn"
 	attrBatchNote  = "wb"

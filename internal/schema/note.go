@@ -22,6 +22,34 @@ type Note struct {
 	Needs []int64
 }
 
+// Notes are the notes in an item: that of interactive waiters and that of batch waiters, each nil without one.
+type Notes struct{ Interactive, Batch *Note }
+
+// Of returns the note of a class of waiters; nil without one, and for nil.
+func (n *Notes) Of(batch bool) *Note {
+	switch {
+	case n == nil:
+		return nil
+	case batch:
+		return n.Batch
+	}
+	return n.Interactive
+}
+
+// NextNote replaces the note of a class of waiters in an item.
+type NextNote struct {
+	Batch bool
+	Note  []byte
+}
+
+// noteAttr returns the attribute of the note of a class of waiters.
+func noteAttr(batch bool) string {
+	if batch {
+		return attrBatchNote
+	}
+	return attrWaiterNote
+}
+
 const (
 	noteVersion = 1
 	noteSize    = 1 + 6 + 6 + 4 + 4 + 4

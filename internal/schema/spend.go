@@ -17,9 +17,9 @@ type Spend struct {
 	LaterRefill bool
 	// Backs means that the write gives tokens back, so the item must be the same incarnation as the image.
 	Backs bool
-	// Note replaces the note of waiters; nil leaves it.
-	Note []byte
-	Op   Op
+	// Notes replace the notes of waiters, that of batch waiters last; nil leaves them.
+	Notes []NextNote
+	Op    Op
 }
 
 // Statement returns the conditional update. Its text comes from a cache, and only the values are built: Names
@@ -41,8 +41,8 @@ func (s *Spend) movesSlots() bool {
 // operands appends the values of the statement to o, in the order of the placeholders that text makes.
 func (s *Spend) operands(o []operand) []operand {
 	o = append(o, operand{bytes: s.Op.ID})
-	if s.Note != nil {
-		o = append(o, operand{bytes: s.Note})
+	for i := range s.Notes {
+		o = append(o, operand{bytes: s.Notes[i].Note})
 	}
 	if s.Op.Rule != OpAny {
 		o = append(o, operand{bytes: s.Op.required()})
@@ -93,8 +93,12 @@ func (s *Spend) shape(b []byte) []byte {
 		}
 		return 0
 	}
+	notes := byte(0)
+	for i := range s.Notes {
+		notes |= 16 << flag(s.Notes[i].Batch, 1)
+	}
 	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
-		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8)|flag(s.Note != nil, 16))
+		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8)|notes)
 	for i := range s.Limits {
 		c := &s.Limits[i]
 		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|

@@ -11,8 +11,8 @@ func (s *Spend) text() *statementText {
 	}
 	slot := b.name(opAttrs[s.Op.Slot])
 	b.set = append(b.set, slot+" = "+take())
-	if s.Note != nil {
-		b.set = append(b.set, b.name(attrWaiterNote)+" = "+take())
+	for _, n := range s.Notes {
+		b.set = append(b.set, b.name(noteAttr(n.Batch))+" = "+take())
 	}
 	switch s.Op.Rule {
 	case OpLast:

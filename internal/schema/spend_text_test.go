@@ -165,3 +165,28 @@ func TestGiveBackTextsOfEveryShape(t *testing.T) {
 		}
 	}
 }
+
+// A spend replaces the notes that it has, each in its attribute, whatever was written before.
+func TestSpendReplacesNotes(t *testing.T) {
+	m := manyLimits(1)
+	interactive, batch := NextNote{Note: []byte("i")}, NextNote{Batch: true, Note: []byte("b")}
+	for range 2 {
+		for _, notes := range [][]NextNote{nil, {interactive}, {batch}, {interactive, batch}} {
+			s := spendOf(m, 1, 0)
+			s.Notes = notes
+			st := s.Statement()
+			left := map[string]string{}
+			for placeholder, name := range st.Names {
+				if value := regexp.MustCompile("(?:SET |, )" + placeholder + " = (:[0-9]+)").FindStringSubmatch(st.Update); value != nil && (name == attrWaiterNote || name == attrBatchNote) {
+					left[name] = string(st.Values[value[1]].(*types.AttributeValueMemberB).Value)
+				}
+			}
+			want := map[string]string{}
+			for _, n := range notes {
+				want[noteAttr(n.Batch)] = string(n.Note)
+			}
+			assert.Equal(t, want, left)
+		}
+	}
+	assert.Contains(t, slices.Collect(maps.Values(LeaveNote(&Note{}, nil, true).Names)), attrBatchNote)
+}
