@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/fault"
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/call"
 	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/layout"
@@ -73,9 +72,8 @@ func (e *LimitExceededError) Error() string {
 			most = "quota"
 		}
 		if p.Requested <= p.Limit.Burst { // of a batch call
-			kept := bucket.Rate{Burst: p.Limit.Burst * milli}.ReserveOf(p.Limit.Reserve*milli) / milli
 			return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked by a batch call, the %s is %d, of which a reserve of %d is for interactive calls; ask for less or lower the reserve",
-				p.Limit.Name, p.EntityID, p.Resource, p.Requested, most, p.Limit.Burst, kept)
+				p.Limit.Name, p.EntityID, p.Resource, p.Requested, most, p.Limit.Burst, p.Limit.ReservedTokens())
 		}
 		return fmt.Sprintf("dynalimit: %s of %s on %s: %d asked, the %s is %d; ask for less or raise the %s",
 			p.Limit.Name, p.EntityID, p.Resource, p.Requested, most, p.Limit.Burst, most)

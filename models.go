@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/calendar"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/problem"
@@ -191,6 +192,12 @@ func (l Limit) WithReserve(n int64) Limit {
 func (l Limit) WithAlerts(percent ...int) Limit {
 	l.AlertAt = percent
 	return l
+}
+
+// ReservedTokens returns the number of tokens that batch calls (WithBatch) leave to interactive calls, by Reserve and
+// Burst.
+func (l Limit) ReservedTokens() int64 {
+	return bucket.Rate{Burst: l.withDefaults().Burst * milli}.ReserveOf(l.Reserve*milli) / milli
 }
 
 // AsShadow returns the limit in shadow: it is counted and denies nothing.

@@ -96,7 +96,7 @@ func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metad
 	}
 	by := i.caller(ctx, call)
 	c := refusal.Caller{Entity: by.Key, Resource: i.o.Resource(ctx, call)}
-	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.Given(i.o.Acquire, by.Parent, by.Plan)...)
+	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.Given(i.o.Acquire, by.Parent, by.Plan, i.o.Batch != nil && i.o.Batch(ctx, call))...)
 	if err != nil {
 		d := denialOf(ctx, c, err)
 		trailer(d.pushback())

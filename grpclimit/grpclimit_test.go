@@ -427,3 +427,21 @@ func TestCallersWithoutARecord(t *testing.T) {
 		assert.Equal(t, c.want, status.Code(err), c.user)
 	}
 }
+
+// A batch call leaves the reserve of a limit to the others.
+func TestBatchCallsLeaveTheReserve(t *testing.T) {
+	l := dynalimittest.New(t, dynalimit.PerMinute("rpm", 5))
+	o, batch := byUser(), true
+	o.Batch = func(context.Context, *grpclimit.Call) bool { return batch }
+	conn := around(t, &service{}, false, interceptors(t, l, o))
+	answer := func() codes.Code {
+		_, err := call(as(t.Context(), "ana"), conn)
+		return status.Code(err)
+	}
+	for range 4 {
+		assert.Equal(t, codes.OK, answer())
+	}
+	assert.Equal(t, codes.ResourceExhausted, answer())
+	batch = false
+	assert.Equal(t, codes.OK, answer())
+}

@@ -34,6 +34,9 @@ type Options struct {
 	// Amounts returns the amounts of a call, in whole tokens of each limit. It must not change a
 	// returned map later. Defaults to nil: 1 of "rpm".
 	Amounts func(context.Context, *Call) dynalimit.Amounts
+	// Batch reports whether a call is a batch call, which leaves the reserve of each limit to interactive calls
+	// (dynalimit.WithBatch). Defaults to nil: no call is.
+	Batch func(context.Context, *Call) bool
 	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
 	Acquire []dynalimit.AcquireOption
 	// Skip reports whether a call is not limited at all, such as one for health. Defaults to nil:

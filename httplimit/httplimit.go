@@ -76,7 +76,7 @@ type middleware struct {
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	by := m.caller(r)
 	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}
-	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.Given(m.Acquire, by.Parent, by.Plan)...)
+	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.Given(m.Acquire, by.Parent, by.Plan, m.Batch != nil && m.Batch(r))...)
 	if err != nil {
 		m.deny(w, r, c, err)
 		return

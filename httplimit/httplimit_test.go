@@ -403,3 +403,17 @@ func TestMisuse(t *testing.T) {
 	_, err := httplimit.New(nil, nil)
 	assert.ErrorContains(t, err, "invalid limiter")
 }
+
+// A batch request leaves the reserve of a limit to the others.
+func TestBatchRequestsLeaveTheReserve(t *testing.T) {
+	w := newWorld(t, dynalimit.PerMinute("rpm", 5))
+	o, batch := byUser, true
+	o.Batch = func(*http.Request) bool { return batch }
+	h := w.handler(ok, o)
+	for range 4 {
+		assert.Equal(t, 200, ask(h, "ana").Code)
+	}
+	assert.Equal(t, 429, ask(h, "ana").Code)
+	batch = false
+	assert.Equal(t, 200, ask(h, "ana").Code)
+}

@@ -31,6 +31,9 @@ type Options struct {
 	// Amounts returns the amounts of a request, in whole tokens of each limit. It must not change a
 	// returned map later. Defaults to nil: 1 of "rpm".
 	Amounts func(*http.Request) dynalimit.Amounts
+	// Batch reports whether a request is a batch call, which leaves the reserve of each limit to interactive calls
+	// (dynalimit.WithBatch). Defaults to nil: no request is.
+	Batch func(*http.Request) bool
 	// Acquire are options of each acquire, such as dynalimit.WithOnUnavailable. Defaults to none.
 	Acquire []dynalimit.AcquireOption
 	// Skip reports whether a request is not limited at all, such as one for health, or a browser's

@@ -258,13 +258,16 @@ func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 // money.
 func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
+	if r.Batch {
+		opts = append(opts, dynalimit.WithBatch())
+	}
 	for {
 		lease, err := g.opts.Limiter.Acquire(ctx, r.Entity, r.Resource, n.estimate, opts...)
 		if err == nil {
 			return g.requireMoneyLimit(ctx, r, n, lease)
 		}
 		switch {
-		case capAmounts(n.estimate, n.least, err):
+		case capAmounts(n.estimate, n.least, r.Batch, err):
 			continue
 		case r.Wait > 0 && (errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrPaused)):
 			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged verified it

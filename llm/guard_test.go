@@ -138,6 +138,12 @@ func TestEstimateIsCappedAtTheBurst(t *testing.T) {
 		assert.Equal(t, int64(-900), tpm)
 
 		r := request()
+		r.Entity, r.Batch = "user-3", true
+		c = w.start(g, r)
+		assert.Equal(t, dynalimit.Amounts{"rpm": 1, "tpm": 4_000}, c.Lease().Used(), "a batch call leaves the reserve")
+		w.settle(c)
+
+		r = request()
 		_, err := g.Start(t.Context(), r)
 		wait, ok := dynalimit.RetryAfter(err)
 		assert.True(t, ok)

@@ -40,6 +40,10 @@ type Request struct {
 	// of the time until the context's deadline, so that a denial comes in time. Defaults to 0: the
 	// call is denied at once.
 	Wait time.Duration
+	// Batch means that the call leaves the reserve of each limit to interactive calls (dynalimit.WithBatch). An
+	// estimate above the burst less the reserve is lowered to that, as one above the burst is for other calls.
+	// Defaults to false.
+	Batch bool
 	// AcquireOptions are options of the limiter, for example dynalimit.WithLimits.
 	AcquireOptions []dynalimit.AcquireOption
 }
@@ -52,10 +56,11 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// capAmounts lowers, in place, the amounts that exceed a burst according to err. It returns false if it
+// capAmounts lowers, in place, the amounts that exceed a burst according to err, of a batch call without the reserve. It
+// returns false if it
 // lowers nothing, or if an amount of least, the smallest amounts, exceeds a burst: then the call can never
 // fit.
-func capAmounts(amounts, least dynalimit.Amounts, err error) bool {
+func capAmounts(amounts, least dynalimit.Amounts, batch bool, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {
 		return false
@@ -63,6 +68,9 @@ func capAmounts(amounts, least dynalimit.Amounts, err error) bool {
 	lowered := false
 	for _, s := range exceeded.Statuses {
 		burst := s.Limit.Burst
+		if batch {
+			burst -= s.Limit.ReservedTokens()
+		}
 		if amounts[s.Limit.Name] <= burst {
 			continue
 		}

@@ -19,6 +19,7 @@ type checkCmd struct {
 	Entity   string   `arg:"" help:"The entity's id."`
 	Resource string   `arg:"" help:"The resource that it asks for."`
 	Amounts  []string `arg:"" optional:"" name:"amount" sep:"none" help:"Requested amounts, NAME=N, such as rpm=1 tpm=2000 'usd=$0.02'. Default: none, to see the remaining tokens."`
+	Batch    bool     `help:"As a batch call, which leaves the reserve of each limit to interactive calls."`
 }
 
 // Validate refuses malformed amounts.
@@ -35,7 +36,7 @@ func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 		return badInput("%w", err)
 	}
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
-		d, err := decision.Read(ctx, repo, c.Entity, c.Resource, asked, now(ctx))
+		d, err := decision.Read(ctx, repo, c.Entity, c.Resource, asked, c.Batch, now(ctx))
 		if err != nil {
 			return err
 		}
@@ -101,6 +102,9 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 
 // whenText describes when the call would fit: the wait and the time of day, or never.
 func whenText(d *decision.Decision, w *decision.Wait) string {
+	if w.Never && d.Batch {
+		return "never fits: more is asked for than the limit ever holds above the reserve of interactive calls"
+	}
 	if w.Never {
 		return "never fits: more is asked for than the limit ever holds"
 	}

@@ -15,7 +15,7 @@ import (
 
 // sourceSet is the new configuration of a source.
 type sourceSet struct {
-	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE][,alert-at=50+80+100], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
+	Limits        []string `arg:"" optional:"" name:"limit" sep:"none" help:"Limits, NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow], such as rpm=100 or tpm=40k/1m,burst=80k,reserve=20%; or quotas of the calendar, NAME=CAPACITY/daily[,zone=ZONE][,alert-at=50+80+100], or hourly, weekly, monthly; of money with dollars, 'NAME=$50/daily[,per-model]'. They replace those that are set."`
 	Unlimited     bool     `help:"Lift all limits at this source, instead of setting any. Nothing is counted."`
 	Counted       bool     `help:"With --unlimited: count calls by the limits that would be in force otherwise; they deny nothing."`
 	OnUnavailable *string  `help:"The outage policy, while DynamoDB does not answer: block, allow or local; none leaves it to less specific sources." enum:"block,allow,local,none" placeholder:"POLICY"`

@@ -65,7 +65,11 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	base.ReadBufferSize, base.WriteBufferSize, base.MaxIdleConnsPerHost = 1<<10, 1<<10, 256
 	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Headers: true, Logger: slog.Default()}))
 	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, ModifyResponse: hideAccount, Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out = r.Out.WithContext(llmhttp.WithCaller(r.Out.Context(), g.caller(r.In)))
+		ctx := llmhttp.WithCaller(r.Out.Context(), g.caller(r.In))
+		if r.In.Header.Get("X-Batch") != "" { // people come first
+			ctx = llmhttp.WithBatch(ctx)
+		}
+		r.Out = r.Out.WithContext(ctx)
 		r.SetURL(provider)
 		maps.DeleteFunc(r.Out.Header, func(name string, _ []string) bool {
 			return !slices.Contains(forwarded, name) && !strings.HasPrefix(name, "X-Stainless-")

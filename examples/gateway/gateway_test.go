@@ -311,3 +311,27 @@ func TestConsoleAsksForThePassword(t *testing.T) {
 		assert.Equal(t, want == 200, strings.Contains(text, "/console/entity/team-a/change/block"), password)
 	}
 }
+
+// TestPeopleComeBeforeBatches: calls with X-Batch leave a fifth of a limit to the others.
+func TestPeopleComeBeforeBatches(t *testing.T) {
+	f := newFleet(t)
+	limits, err := os.ReadFile("limits.yaml")
+	require.NoError(t, err)
+	f.apply(strings.Replace(string(limits), "gpt-4.1-mini: {limits: {rpm: 600}", "gpt-4.1-mini: {limits: {rpm: 5}", 1))
+	url, _ := f.start()
+	ask := func(batch string) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
+		require.NoError(t, err)
+		r.Header.Set("Authorization", "Bearer sk-a")
+		r.Header.Set("X-Batch", batch)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	for range 4 {
+		assert.Equal(t, 200, ask("nightly"))
+	}
+	assert.Equal(t, 429, ask("nightly"))
+	assert.Equal(t, 200, ask(""))
+}

@@ -81,7 +81,7 @@ func (x *sharing) visit() int {
 	for at := range x.ticks + 1 {
 		known := map[sharedWrite]bool{}
 		for tokens := -x.ticks; tokens <= x.burst; tokens++ {
-			for _, crowding := range []Crowding{{}, {Refused: urgentRefusals + 2}, {Slack: 1000}} {
+			for _, crowding := range []Crowding{{}, {Slack: 1000}, {Slack: 1000, Heard: 2 * exhaustNow}} {
 				for _, batch := range []int64{1, 2, x.burst - x.reserve} {
 					for interactive := range int64(4) {
 						if w, ok := x.decide(x.view(tokens*sharingUnit, at), interactive, batch, crowding); ok {

@@ -329,12 +329,9 @@ func (r *Row) newSlots(tokens int64) schema.Change {
 // noReserve is the reserve of a limit that is not configured.
 const noReserve = -1
 
-// kept returns the amount that a batch call leaves of the limit; 0 of a limit in shadow.
+// kept returns the amount that a batch call leaves of the limit. A limit in shadow denies nothing for it.
 func (r *Row) kept() int64 {
-	switch {
-	case r.shadow:
-		return 0
-	case r.to != nil:
+	if r.to != nil {
 		return r.to.Rate.ReserveOf(r.reserve)
 	}
 	return r.state.Rate.ReserveOf(r.reserve)

@@ -37,6 +37,15 @@ func CallerOf(ctx context.Context) (c Caller, ok bool) {
 
 type callerKey struct{}
 
+// WithBatch returns a context that makes its requests batch calls, which leave the reserve of each limit to interactive
+// calls (llm.Request.Batch).
+func WithBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
+
+// isBatch reports whether the requests of a context are batch calls.
+func isBatch(ctx context.Context) bool { return ctx.Value(batchKey{}) != nil }
+
+type batchKey struct{}
+
 // mayUse reports whether the caller may use a model: its Models are empty or one matches the name.
 func (c *Caller) mayUse(model string) bool {
 	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })

@@ -330,3 +330,20 @@ func TestOptionsAreChecked(t *testing.T) {
 	_, err := llmhttp.NewTransport(nil, nil, nil)
 	require.ErrorContains(t, err, "guard")
 }
+
+// The requests of a batch leave the reserve of a limit to the others.
+func TestBatchesLeaveTheReserve(t *testing.T) {
+	w := newWorld(t, llmhttp.Options{}, replies(jsonType, "{}"), dynalimit.PerMinute("rpm", 5))
+	answer := func(ctx context.Context) int {
+		res, err := w.client.Do(w.request(ctx, chatPath, chatBody))
+		require.NoError(t, err)
+		defer res.Body.Close()
+		_ = read(t, res)
+		return res.StatusCode
+	}
+	for range 4 {
+		assert.Equal(t, 200, answer(llmhttp.WithBatch(t.Context())))
+	}
+	assert.Equal(t, 429, answer(llmhttp.WithBatch(t.Context())))
+	assert.Equal(t, 200, answer(t.Context()))
+}

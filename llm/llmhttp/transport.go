@@ -226,7 +226,7 @@ func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	}
 	request := llm.Request{
 		Entity: c.Entity, Resource: m.Resource, Model: m.Priced, Label: m.Label, Org: c.Org, App: c.App, Tags: c.Tags,
-		Estimate: e, Wait: opts.Wait, AcquireOptions: refusal.Given(nil, c.Parent, c.Plan),
+		Estimate: e, Wait: opts.Wait, Batch: isBatch(a.request.Context()), AcquireOptions: refusal.Given(nil, c.Parent, c.Plan, false),
 	}
 	if opts.Estimate != nil {
 		request.Estimate = opts.Estimate(a.request, request)

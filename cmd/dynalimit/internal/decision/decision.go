@@ -37,7 +37,9 @@ type Decision struct {
 	Resource string            `json:"resource"`
 	At       time.Time         `json:"at"`
 	Asked    dynalimit.Amounts `json:"asked,omitempty"`
-	Outcome  Outcome           `json:"outcome"`
+	// Batch means that the call is a batch call, to which each limit is smaller by its reserve.
+	Batch   bool    `json:"batch,omitempty"`
+	Outcome Outcome `json:"outcome"`
 	// Wait is the time until the call would be admitted. It is nil if the call would be
 	// admitted now or is blocked.
 	Wait *Wait `json:"wait,omitempty"`
@@ -142,10 +144,11 @@ func (d *Decision) AsksMoney() bool {
 // mostLinks is the maximal length of the chain. A service charges no more entities.
 const mostLinks = 8
 
-// Read returns the decision about a call for the amounts asked at the time now. It takes no tokens.
+// Read returns the decision about a call for the amounts asked at the time now, of a batch call if batch is set. It takes
+// no tokens.
 // Errors: as Check and ResolveLimits.
-func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, now time.Time) (*Decision, error) {
-	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked}
+func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, batch bool, now time.Time) (*Decision, error) {
+	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked, Batch: batch}
 	own := false                                                                                           // for parents only their own sources and their plan's sources count
 	for id, seen := entity, []string{}; id != "" && len(seen) < mostLinks && !slices.Contains(seen, id); { // Check reports a cycle
 		resolved, err := repo.ResolveLimits(ctx, id, resource)
@@ -243,7 +246,11 @@ func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository)
 	if err != nil {
 		return err
 	}
-	report, err := limiter.Check(ctx, d.EntityID, d.Resource, d.Asked)
+	var opts []dynalimit.AcquireOption
+	if d.Batch {
+		opts = append(opts, dynalimit.WithBatch())
+	}
+	report, err := limiter.Check(ctx, d.EntityID, d.Resource, d.Asked, opts...)
 	if err == nil {
 		d.applyReport(report)
 	}
