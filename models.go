@@ -294,9 +294,10 @@ type LimitStatus struct {
 	InFlight int64
 	// Estimated means that RetryAfter is a guess, because nobody knows when a call in flight ends.
 	Estimated bool
-	// ByEstimates means that a quota is full of the estimates of calls that this process has not
-	// settled yet: Requested would fit without them. RetryAfter is a guess then, a second, and
-	// not the end of the window. Wait goes on until they are settled, or its context ends.
+	// ByEstimates means that a quota may be full of estimates: Requested would fit without those of
+	// calls that this process has not settled yet, or another process has used the bucket within
+	// 30 s. RetryAfter is a guess then, a second, and not the end of the window. Wait goes on until
+	// they are settled, or its context ends.
 	ByEstimates bool
 	// Degraded means that the bucket did not answer. Under Local the numbers are those of this
 	// process's share, under Allow those of the last image of the bucket.

@@ -40,8 +40,11 @@ func TestQuotaIsFullAgainAtMidnight(t *testing.T) {
 		assert.EqualValues(t, 40, s.levelOn("key", model, "usd"))
 		p := s.peer(nil) // which knows of no estimate
 		_, err := p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
+		assert.Equal(t, time.Second, s.denied(err).RetryAfter, "the other process may give back")
+		s.clock.advance(30 * time.Second)
+		_, err = p.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"usd": 41})
 		exceeded := s.denied(err)
-		assert.Equal(t, 13*time.Hour, exceeded.RetryAfter, "midnight there")
+		assert.Equal(t, 13*time.Hour-30*time.Second, exceeded.RetryAfter, "midnight there")
 		assert.Equal(t, dynalimit.DailyQuota("usd", 100, pacific), exceeded.Primary().Limit)
 
 		s.advanceTo("2099-01-24T07:59:59.999Z")
@@ -266,8 +269,16 @@ func TestQuotaFullOfEstimates(t *testing.T) {
 			assert.True(t, exceeded.Primary().ByEstimates)
 			assert.Equal(t, time.Second, exceeded.RetryAfter)
 		}
-		other := s.peer(nil).deny("key", dynalimit.Amounts{"usd": 10})
-		assert.False(t, other.Primary().ByEstimates, "another process knows nothing of them")
+		other := s.peer(nil)
+		for _, c := range []struct {
+			after time.Duration
+			held  bool
+		}{{0, true}, {29 * time.Second, true}, {2 * time.Second, false}} {
+			elapse(c.after)
+			exceeded := other.deny("key", dynalimit.Amounts{"usd": 10})
+			assert.Equal(t, c.held, exceeded.Primary().ByEstimates, "another process, after %v", c.after)
+			assert.Equal(t, c.held, exceeded.RetryAfter == time.Second, "after %v", c.after)
+		}
 		go func() {
 			elapse(20 * time.Second)
 			assert.NoError(t, open[0].Settle(ctx, dynalimit.Amounts{"usd": 1}))

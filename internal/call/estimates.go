@@ -9,7 +9,8 @@ import (
 )
 
 // A quota may be full of estimates: calls are charged the most that they can cost, and their settlement
-// gives back the rest. A denial by such a quota has ByEstimates set.
+// gives back the rest. A denial by such a quota has ByEstimates set. Nobody knows the open calls of other processes, so
+// a quota that one of them used a moment ago counts as full of estimates, too.
 
 // estimatesRetry is the wait before the next try after such a denial, in ms: the true time is not known.
 const estimatesRetry = 1000
@@ -38,7 +39,7 @@ func (e *estimates) add(sign int64) {
 func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
 
 // finishDenial sets ByEstimates in the balances of a denial where the request would fit without the
-// estimates of this process's open calls. A denied Acquire leaves a place beside waiters; at is nil for it.
+// estimates of this process's open calls, or may fit without those of another process. A denied Acquire leaves a place beside waiters; at is nil for it.
 func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return
@@ -51,7 +52,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 			continue
 		}
 		open := lanes.Unsettled.SumEstimates(lane.QuotaKey{Entity: b.Lane.Entity, Resource: b.Lane.Resource, Limit: b.Limit}, b.Rate.Windows().At(lanes.SureMS()))
-		if b.Asked <= b.Level+open {
+		if b.Asked <= b.Level+open || b.Lane.Memory.UsedByOthers(lanes.NowMS()) {
 			b.ByEstimates, b.Wait, marked = true, estimatesRetry, true
 		}
 	}
