@@ -39,13 +39,13 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
 	quotas := plan.Quotas{Config: w.under}
 	for try := range mostTells {
-		if try > 0 && len(p.sizes()) > 0 && !d.lanes.Turns.wait(ctx) {
+		if try > 0 && !p.isEmpty() && !d.lanes.Turns.wait(ctx) {
 			break
 		}
 		if gone {
 			p = d.makeable(l, w.under, p)
 		}
-		if len(p.sizes()) == 0 {
+		if p.isEmpty() {
 			d.told.forget(w)
 			return true
 		}

@@ -208,7 +208,7 @@ func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 	for range len(d.order) {
 		w, d.order = d.order[0], d.order[1:]
 		switch {
-		case len(w.sent.sizes()) > 0: // another goroutine tells it
+		case !w.sent.isEmpty(): // another goroutine tells it
 		case w.empty():
 			delete(d.byKey, w.key)
 			continue
@@ -232,7 +232,7 @@ func (d *told) writes() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.byKey {
-		if len(w.sent.sizes()) > 0 {
+		if !w.sent.isEmpty() {
 			return true
 		}
 	}

@@ -48,19 +48,24 @@ type part struct {
 
 // sizes returns the absolute change of each counter by a part.
 func (p *part) sizes() []plan.Signed {
-	return withoutZeros(plan.Plus(plan.Plus(plan.Absolute(p.counts), p.ended), plan.Absolute(p.amounts)))
+	return withoutZeros(plan.Plus(plan.Absolute(p.counts), plan.Absolute(p.amounts)))
 }
+
+// isEmpty reports whether a part has nothing to write.
+func (p *part) isEmpty() bool { return len(p.sizes()) == 0 && len(withoutZeros(p.ended)) == 0 }
 
 func withoutZeros(amounts []plan.Signed) []plan.Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 }
 
 // empty reports whether no update is pending or in flight.
-func (w *untold) empty() bool { return len(w.sizes()) == 0 }
+func (w *untold) empty() bool {
+	return len(w.sizes()) == 0 && len(withoutZeros(w.ended)) == 0 && w.sent.isEmpty()
+}
 
 // sizes returns the absolute pending amounts, with those in flight.
 func (w *untold) sizes() []plan.Signed {
-	sum := plan.Plus(plan.Plus(plan.Absolute(w.counts), w.ended), w.sent.sizes())
+	sum := plan.Plus(plan.Absolute(w.counts), w.sent.sizes())
 	for _, b := range w.backs {
 		sum = plan.Plus(sum, b.amounts)
 	}
