@@ -386,6 +386,25 @@ func (m *Memory) learnAnswer(t *decision, a Answer, asked, now int64) (foreign b
 	return foreign
 }
 
+// prepareAdjusts drops give-backs to a bucket that is gone, keeps as many adjusts as one write can carry, and decides a
+// turn that only gives back; done is true then, and for a turn without ops. lost means that give-backs may be of another
+// bucket than the image's. sure is the latest time that has surely passed.
+func (t *decision) prepareAdjusts(lost bool, sure func() int64) (done, writes bool) {
+	if lost || !t.known.known {
+		t.dropLostRefunds()
+	}
+	if len(t.adjusts)+len(t.takes) == 0 {
+		return true, false
+	}
+	if len(t.adjusts) > 1 {
+		t.limitAdjusts()
+	}
+	if t.charges() {
+		return false, false
+	}
+	return true, t.planGiveBack(sure)
+}
+
 // dropLostRefunds drops give-backs to a bucket that is gone. If no image is known, one
 // write gives back to one incarnation only, and the others are left for the next write.
 func (t *decision) dropLostRefunds() {

@@ -52,17 +52,8 @@ func (t *turn) prepare() bool {
 		lost = true
 	}
 	if len(t.adjusts) > 0 {
-		if lost || !t.known.known {
-			t.dropLostRefunds()
-		}
-		if len(t.adjusts)+len(t.takes) == 0 {
-			return false
-		}
-		if len(t.adjusts) > 1 {
-			t.limitAdjusts()
-		}
-		if !t.charges() {
-			return t.planGiveBack(t.owner.SureMS)
+		if done, writes := t.prepareAdjusts(lost, t.owner.SureMS); done {
+			return writes
 		}
 	}
 	var err error

@@ -148,14 +148,9 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 }
 
-// isPastWindow reports whether give-backs go to the counter alone.
-func (r *Row) isPastWindow() bool {
-	return r.stored && (r.ended || r.Window != r.was.WindowID() || r.moves != nil)
-}
-
 // back returns the amount given back to the tokens, and late the amount that goes to the counter only.
 func (r *Row) back() int64 {
-	if r.Back == 0 || r.isPastWindow() {
+	if r.Back == 0 || r.stored && (r.ended || r.Window != r.was.WindowID() || r.moves != nil) {
 		return 0
 	}
 	return r.Back
