@@ -397,7 +397,9 @@ func (t *decision) prepareAdjusts(lost bool, sure func() int64) (done, writes bo
 		return true, false
 	}
 	if len(t.adjusts) > 1 {
-		t.limitAdjusts()
+		var later []*Op
+		t.adjusts, later = limitAdjusts(t.adjusts)
+		t.again = append(t.again, later...)
 	}
 	if t.charges() {
 		return false, false
@@ -429,21 +431,6 @@ func (t *decision) dropLostRefunds() {
 		kept = append(kept, o)
 	}
 	t.adjusts = kept
-}
-
-// limitAdjusts keeps as many adjusts, in their order, as one write can carry. The others go back into
-// the queue. One write gives back tokens of one window of a quota only. Ordinals do not show which
-// window has ended if the unit or the kind changed in between.
-func (t *decision) limitAdjusts() {
-	sums := make(plan.Rows, 0, 4)
-	for i, o := range t.adjusts {
-		if i > 0 && (sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts)) {
-			t.again = append(t.again, t.adjusts[i:]...)
-			t.adjusts = t.adjusts[:i]
-			return
-		}
-		o.AddTo(&sums)
-	}
 }
 
 // planGiveBack plans a write that only gives tokens back. It skips limits that the bucket no longer has.

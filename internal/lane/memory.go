@@ -183,20 +183,6 @@ func (m *Memory) noteDenial() {
 	}
 }
 
-// othersMayGiveBack is the time in ms after its use of a bucket for which another process may soon give tokens back.
-const othersMayGiveBack = 30_000
-
-// UsedByOthers reports whether other processes have used the bucket within 30 s before now, in Unix ms. A process that
-// has not written to the bucket counts its use from the first question on.
-func (m *Memory) UsedByOthers(now int64) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.sight.shared == 0 && !m.learnt.own.known {
-		m.sight.shared = now
-	}
-	return m.sight.shared != 0 && now-m.sight.shared < othersMayGiveBack
-}
-
 // ForgetOwnWrite forgets the id of the last write of a lane at rest, as an evicted lane would. Its next
 // give-back is then sent only once. Tests of whole limiters use it.
 func (m *Memory) ForgetOwnWrite() {

@@ -199,6 +199,20 @@ func (b *batch) findUnplaced(image *schema.Image) (unplaced, untried bool) {
 	return unplaced, untried
 }
 
+// limitAdjusts returns as many adjusts, in their order, as one write can carry, and the others. One write gives
+// back tokens of one window of a quota only. Ordinals do not show which window has ended if the unit or the kind changed
+// in between.
+func limitAdjusts(adjusts []*Op) (carried, later []*Op) {
+	sums := make(plan.Rows, 0, 4)
+	for i, o := range adjusts {
+		if i > 0 && (sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts)) {
+			return adjusts[:i], adjusts[i:]
+		}
+		o.AddTo(&sums)
+	}
+	return adjusts, nil
+}
+
 // chargesUnknownLimit reports whether the batch charges a configured limit that the
 // image does not have.
 func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool {

@@ -55,3 +55,17 @@ func (u *Unsettled) SumEstimates(key QuotaKey, ordinal int64) int64 {
 	}
 	return 0
 }
+
+// othersMayGiveBack is the time in ms after its use of a bucket for which another process may soon give tokens back.
+const othersMayGiveBack = 30_000
+
+// UsedByOthers reports whether other processes have used the bucket within 30 s before now, in Unix ms. A process that
+// has not written to the bucket counts its use from the first question on.
+func (m *Memory) UsedByOthers(now int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.sight.shared == 0 && !m.learnt.own.known {
+		m.sight.shared = now
+	}
+	return m.sight.shared != 0 && now-m.sight.shared < othersMayGiveBack
+}
