@@ -112,6 +112,18 @@ func parseInFlightPart(l *dynalimit.Limit, part, key, value string) error {
 	}
 }
 
+// parseZone sets the zone of a quota. It refuses an empty zone, and a zone of another limit.
+func parseZone(l *dynalimit.Limit, part, zone string) error {
+	switch {
+	case !l.IsQuota():
+		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
+	case zone == "":
+		return errors.New("the zone is empty: write it like zone=America/Los_Angeles, or leave it out for UTC")
+	}
+	l.Zone = zone
+	return nil
+}
+
 // parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10, zone=ZONE
 // or shadow. It fails for an unknown or malformed part.
 func parsePart(l *dynalimit.Limit, part string) error {
@@ -120,13 +132,8 @@ func parsePart(l *dynalimit.Limit, part string) error {
 		return parseInFlightPart(l, part, key, value)
 	}
 	switch {
-	case key == "zone" && !l.IsQuota():
-		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
-	case key == "zone" && value == "":
-		return errors.New("the zone is empty: write it like zone=America/Los_Angeles, or leave it out for UTC")
 	case key == "zone":
-		l.Zone = value
-		return nil
+		return parseZone(l, part, value)
 	case key == "alert-at":
 		return parseAlerts(l, part, value)
 	case part == "per-model":
