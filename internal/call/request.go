@@ -199,6 +199,15 @@ func (p *patience) startClock(ctx context.Context) {
 	}
 }
 
+// copy returns a copy for one of several reads at the same time. That of a call without groups stays on its stack.
+func (p *patience) copy() *patience {
+	if p == nil {
+		return nil
+	}
+	own := *p
+	return &own
+}
+
 // bound returns the instant at which a call stops waiting for a request that no lane sends. It is
 // before the caller's own deadline if the store has been silent long enough by then.
 func (p *patience) bound() time.Time {

@@ -272,20 +272,18 @@ func (rs *routes) resolveGroups(ctx context.Context, r *Request, own route, p *p
 	return found, nil
 }
 
-// sideBySide makes reads at the same time, with the patience of one call.
+// sideBySide makes reads at the same time, each with a copy of a call's patience.
 func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	if len(reads) == 0 {
 		return
 	}
-	var shared *patience // a copy, that of a call without groups stays on its stack
 	if p != nil {
 		p.startClock(ctx)
-		begun := *p
-		shared = &begun
 	}
 	var all sync.WaitGroup
 	for _, read := range reads {
-		all.Go(func() { read(shared) })
+		own := p.copy()
+		all.Go(func() { read(own) })
 	}
 	all.Wait()
 }
