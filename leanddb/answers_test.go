@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -74,31 +75,37 @@ func checksum(body string) map[string]string {
 	return map[string]string{"X-Amz-Crc32": strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(body))), 10)}
 }
 
-// told is what a caller learns of a call, and what it cost.
+// told is what a caller learns of a call, and what it cost. Failed is the error of a failed condition, with
+// its item.
 type told struct {
-	Attributes any
-	Errors     []string
-	Requests   int
+	Attributes, Failed any
+	Errors             []string
+	Requests           int
+}
+
+func toldOf(out *dynamodb.UpdateItemOutput, err error) told {
+	t := told{Errors: chainOf(err)}
+	if out != nil {
+		t.Attributes = out.Attributes
+	}
+	if failed := (*types.ConditionalCheckFailedException)(nil); errors.As(err, &failed) {
+		t.Failed = failed
+	}
+	return t
 }
 
 // tellOf makes a call, and returns what it told.
 func tellOf(ctx context.Context, update func(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error), s *script) told {
 	out, err := update(ctx, plainUpdate())
-	t := told{Errors: chainOf(err), Requests: len(s.sent)}
-	if out != nil {
-		t.Attributes = out.Attributes
-	}
+	t := toldOf(out, err)
+	t.Requests = len(s.sent)
 	return t
 }
 
-// chainOf lists types and texts of an error and those below it. A failed condition has its item.
+// chainOf lists types and texts of an error and those below it.
 func chainOf(err error) (chain []string) {
 	for err != nil {
-		line := fmt.Sprintf("%T %v", err, err)
-		if failed, ok := err.(interface{ ErrorCode() string }); ok {
-			line = fmt.Sprintf("%T %+v %v", err, failed, err)
-		}
-		chain = append(chain, line)
+		chain = append(chain, fmt.Sprintf("%T %v", err, err))
 		if joined, ok := err.(interface{ Unwrap() []error }); ok {
 			for _, e := range joined.Unwrap() {
 				chain = append(chain, chainOf(e)...)

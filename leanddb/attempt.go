@@ -18,8 +18,11 @@ type attempt struct {
 	options dynamodb.Options
 	// next is the call's HTTP client.
 	next aws.HTTPClient
-	// release is the token of the try; nil if the retryer has given none.
-	release func(error) error
+	// release is the token of the try, or releaseErr the reason for none. hasToken is set once either
+	// is known.
+	release    func(error) error
+	releaseErr error
+	hasToken   bool
 	// credentials sign the try, or credentialsErr is the reason for none. retrieved is set once
 	// either is known.
 	credentials    aws.Credentials
@@ -39,11 +42,11 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 	if !ok || ctx.Err() != nil {
 		return nil, nil, false
 	}
-	release, err := retryer.GetAttemptToken(ctx)
-	if err != nil {
+	a.release, a.releaseErr = retryer.GetAttemptToken(ctx)
+	a.hasToken = true
+	if a.releaseErr != nil {
 		return nil, nil, false
 	}
-	a.release = release
 	a.credentials, a.credentialsErr = a.options.Credentials.Retrieve(ctx)
 	a.retrieved = true
 	if a.credentialsErr != nil {
@@ -62,7 +65,8 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 	if w.body, ok = appendUpdate(w.body[:0], in); !ok {
 		return nil, nil, false
 	}
-	a.exchange(a.options.HTTPClient, t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow()))
+	a.response, a.err = a.client.exchange(a.options.HTTPClient, t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow())) //nolint:bodyclose // readAnswer or the SDK closes it
+	a.pending = true
 	return a.finish(w, retryer)
 }
 
@@ -74,14 +78,14 @@ func (a *attempt) skewNow() time.Duration {
 	return a.client.skew.value()
 }
 
-// exchange sends a request through an HTTP client. Its outcome is pending then.
-func (a *attempt) exchange(client aws.HTTPClient, r *http.Request) {
+// exchange sends a request through an HTTP client, and observes the clock of its answer.
+func (c *Client) exchange(client aws.HTTPClient, r *http.Request) (*http.Response, error) {
 	asked := time.Now()
-	a.response, a.err = client.Do(r) //nolint:bodyclose // readAnswer or the SDK closes it
-	a.pending = true
-	if a.response != nil {
-		a.client.skew.observe(a.response.Header, asked, time.Now())
+	answer, err := client.Do(r)
+	if answer != nil {
+		c.skew.observe(answer.Header, asked, time.Now())
 	}
+	return answer, err
 }
 
 // finish reads the answer and ends the call, if the answer is a success or a failed condition. It
@@ -110,31 +114,36 @@ func (a *attempt) finish(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateI
 func (a *attempt) handOver(ctx context.Context) context.Context {
 	o := &a.options
 	a.next, o.HTTPClient = o.HTTPClient, a
-	if _, free := o.Retryer.(*retry.Standard); a.release != nil && !free {
+	if _, free := o.Retryer.(*retry.Standard); free {
+		a.hasToken = false
+	} else if a.hasToken {
 		o.Retryer = &heldRetryer{o.Retryer.(aws.RetryerV2), a}
 	}
-	ended := a.pending && ctx.Err() != nil
-	if a.retrieved && (a.credentialsErr != nil || ended) {
+	if a.retrieved {
 		o.Credentials = &heldCredentials{&provider{o.Credentials}, a}
 	}
-	if ended {
+	if a.isHeld() {
 		return &heldContext{ctx, a}
 	}
 	return ctx
 }
 
+// isHeld reports whether the SDK has still to take over the token or the credentials of the try. It
+// takes over the outcome after these, without looking at the context in between.
+func (a *attempt) isHeld() bool { return a.hasToken || a.retrieved }
+
 // Do implements aws.HTTPClient. It returns the pending outcome, or sends the SDK's request. It makes
 // the template from the first one.
 func (a *attempt) Do(r *http.Request) (*http.Response, error) {
-	if !a.pending {
-		if k := a.learns; k != nil {
-			a.learns = nil
-			a.client.add(learn(*k, r, &a.credentials))
-		}
-		a.exchange(a.next, r)
+	if a.pending {
+		a.pending = false
+		return a.response, a.err
 	}
-	a.pending = false
-	return a.response, a.err
+	if k := a.learns; k != nil {
+		a.learns = nil
+		a.client.add(learn(*k, r, &a.credentials))
+	}
+	return a.client.exchange(a.next, r)
 }
 
 // heldRetryer is the retryer of the SDK's call. Its first token is that of the attempt. The standard
@@ -146,9 +155,9 @@ type heldRetryer struct {
 
 // GetAttemptToken implements aws.RetryerV2.
 func (h *heldRetryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
-	if release := h.a.release; release != nil {
-		h.a.release = nil
-		return release, nil
+	if h.a.hasToken {
+		h.a.hasToken = false
+		return h.a.release, h.a.releaseErr
 	}
 	return h.RetryerV2.GetAttemptToken(ctx)
 }
@@ -169,7 +178,7 @@ func (h *heldCredentials) Retrieve(ctx context.Context) (aws.Credentials, error)
 	return h.provider.Retrieve(ctx)
 }
 
-// heldContext is a context that has not ended while an outcome is pending.
+// heldContext is a context that has not ended while the SDK has to take over a part of the attempt.
 type heldContext struct {
 	context.Context
 	a *attempt
@@ -177,7 +186,7 @@ type heldContext struct {
 
 // Done implements context.Context.
 func (h *heldContext) Done() <-chan struct{} {
-	if h.a.pending {
+	if h.a.isHeld() {
 		return nil
 	}
 	return h.Context.Done()
@@ -185,7 +194,7 @@ func (h *heldContext) Done() <-chan struct{} {
 
 // Err implements context.Context.
 func (h *heldContext) Err() error {
-	if h.a.pending {
+	if h.a.isHeld() {
 		return nil
 	}
 	return h.Context.Err()

