@@ -114,7 +114,7 @@ func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners
 			return found, err
 		}
 	}
-	older, looked, err := s.takeover.Limits(ctx, owners()...)
+	older, looked, err := s.takeover.ReadLimits(ctx, owners()...)
 	if err == nil && (looked || !first) {
 		found, err = s.readItems(ctx, keys)
 	}

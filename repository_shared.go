@@ -30,9 +30,9 @@ func (r *Repository) shared() shared.Repository {
 				return schema.MarkedVersion(old, layout.SchemaVersion, layout.ClientVersion, layout.Writer, now)
 			},
 			Turner: r.buckets.Takeover.Turner, Turned: r.buckets.Takeover.LogTurned,
-			TakeOver: r.buckets.Takeover.Config,
+			TakeOver: r.buckets.Takeover.ConvertConfig,
 			Older: func(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
-				older, _, err := r.buckets.Takeover.Limits(ctx, owners...)
+				older, _, err := r.buckets.Takeover.ReadLimits(ctx, owners...)
 				return older, err
 			},
 		},

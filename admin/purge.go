@@ -75,7 +75,7 @@ func (n Namespaces) purgePass(ctx context.Context, keys schema.Keys, at *PurgePr
 				found = append(found, key)
 			}
 		}
-		if err := table.Patiently(ctx, func() error { return n.d.Table.BatchDelete(ctx, opPurge, found) }); err != nil {
+		if err := table.RetryThrottled(ctx, func() error { return n.d.Table.BatchDelete(ctx, opPurge, found) }); err != nil {
 			return err
 		}
 		at.Read, at.Removed = at.Read+page.Read, at.Removed+int64(len(found))

@@ -34,7 +34,7 @@ func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known 
 	if enough(true) {
 		return nil
 	}
-	return table.Patiently(ctx, func() error {
+	return table.RetryThrottled(ctx, func() error {
 		looked := 0
 		for item, err := range store.table.Items(ctx, h.earlierSnapshots(store.keys)) {
 			if err == nil {

@@ -37,7 +37,7 @@ func indexed(op, partition string) table.Query {
 // closing.
 func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
 	var item schema.Item
-	err := table.Patiently(ctx, func() (err error) {
+	err := table.RetryThrottled(ctx, func() (err error) {
 		item, err = s.table.Get(ctx, opClose, s.keys.UsageClosed())
 		return err
 	})
@@ -60,7 +60,7 @@ func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor
 // getItems reads items in the order of their keys; a missing one is nil. It retries until ctx
 // ends.
 func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
-	err = table.Patiently(ctx, func() (err error) {
+	err = table.RetryThrottled(ctx, func() (err error) {
 		items, err = s.table.GetMany(ctx, opClose, keys)
 		return err
 	})
@@ -71,7 +71,7 @@ func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []s
 // queries at a time and retries until ctx ends.
 func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
 	return gatherAll(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
-		err = table.Patiently(ctx, func() (err error) {
+		err = table.RetryThrottled(ctx, func() (err error) {
 			keys, err = s.table.Keys(ctx, q)
 			return err
 		})
@@ -92,7 +92,7 @@ func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 // It retries until ctx ends.
 func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
 	q := keyRange(opClose, first.PK, first, last)
-	err = table.Patiently(ctx, func() error {
+	err = table.RetryThrottled(ctx, func() error {
 		items = nil
 		for item, err := range s.table.Items(ctx, q) {
 			if err != nil {

@@ -125,7 +125,7 @@ func (c *Call) refreshConfigs(ctx context.Context, amounts map[string]int64, hel
 	}
 	for name := range amounts {
 		if named := c.request.named(c.levels.namedBuckets(), c.unlimited); !named.Lifts(name) && !named.Charges(name) {
-			return c.desk.Routes.fallback.UnknownLimit(named, name)
+			return c.desk.Routes.fallback.UnknownLimitError(named, name)
 		}
 	}
 	return nil

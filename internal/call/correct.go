@@ -119,7 +119,7 @@ func (c *Call) endLateSlots(target []plan.Signed) {
 func (c *Call) checkTarget(target []plan.Signed, unknown bool) error {
 	for _, t := range target {
 		if unknown && t.Amount != 0 && c.levels != nil && !c.levels.has(t.Name) {
-			return c.desk.Routes.fallback.UnknownLimit(c.request.named(c.levels.namedBuckets(), c.unlimited), t.Name)
+			return c.desk.Routes.fallback.UnknownLimitError(c.request.named(c.levels.namedBuckets(), c.unlimited), t.Name)
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(c.consumed, t.Name)

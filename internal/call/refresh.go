@@ -24,7 +24,7 @@ func (all refreshes) haveChanges() bool {
 	changed := false
 	for _, f := range all {
 		<-f.done
-		changed = changed || f.err != nil || !f.old.SaysSame(f.found.Resolved)
+		changed = changed || f.err != nil || !f.old.HasSameContent(f.found.Resolved)
 	}
 	return changed
 }

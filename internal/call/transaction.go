@@ -41,7 +41,7 @@ func newTransaction(d *Desk, r *Request, ls levelList, proposals []lane.Proposal
 		if lanes.OnSend != nil {
 			lanes.OnSend(lv.lane, operation, proposals[i].Rows)
 		}
-		t.desk.Buckets.Add(&t.Transaction, lv.lane, &proposals[i].Write, schema.Op{Slot: lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
+		t.desk.Buckets.AddWrite(&t.Transaction, lv.lane, &proposals[i].Write, schema.Op{Slot: lanes.IDs.Slot, ID: lane.OpID(operation, 0)})
 		t.charged = append(t.charged, i)
 	}
 	return t

@@ -84,7 +84,7 @@ type Held = cache.Held[Key, *Resolved]
 func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Now, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
-		Definite: isAnswer, Unanswered: isUnanswered,
+		Definite: isDefiniteError, Unanswered: isUnanswered,
 		Describe: func(cfg *Resolved) (bool, time.Duration) { return cfg.Source == "", cfg.elder },
 		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.hasRaiseEnded(o.Clock.NowMS) },
 	}
@@ -98,8 +98,8 @@ func New(o Options) *Cache {
 // TTL returns the time for which a configuration is fresh.
 func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
-// Fresh returns the configuration if it is cached and within its TTL, else nil. Once a raise has ended, it
-// returns the configuration that follows the raise.
+// Fresh returns the configuration for a call, if it is cached and within its TTL; else nil, and the caller must
+// Load it. Once a raise has ended, it returns the configuration that follows the raise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -137,7 +137,8 @@ func (c *Cache) RecentlyExpired(key GivenKey) *Resolved {
 	return nil
 }
 
-// Last returns the last read configuration of any age; nil if there is none.
+// Last returns the configuration of the last successful read, of any age, for calls while the table does not
+// answer; nil if there is none.
 func (c *Cache) Last(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -151,7 +152,8 @@ func (c *Cache) Last(key GivenKey) *Resolved {
 	return cfg
 }
 
-// ReadSince returns the start of the oldest read in flight of a configuration; the zero time without one.
+// ReadSince returns the start of the oldest read in flight of a configuration, for a call that joins it; the
+// zero time without one. The call then knows for how long the read has waited.
 func (c *Cache) ReadSince(key GivenKey) time.Time {
 	if key.Plan != "" {
 		return c.given.resolved.ReadSince(key)
@@ -194,7 +196,7 @@ type GivenKey struct {
 // String returns the key as text; '#' is not allowed in identifiers.
 func (k GivenKey) String() string { return k.Key.String() + "#" + k.Plan }
 
-// planItemsKey returns the key of the items of the given plan, which all entities share.
+// planItemsKey returns the key of the cached items of the plan that calls give. All entities share these items.
 func (k GivenKey) planItemsKey() planKey { return planKey{k.Plan, k.Resource, k.Group} }
 
 // planKey identifies the items of a plan for a resource or a group.

@@ -48,7 +48,8 @@ func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool,
 	return c
 }
 
-// bit returns the i-th bit if set is true, else 0.
+// bit returns a mask with the i-th bit set if set is true, else 0. A configuration keeps such masks, one bit
+// for each limit.
 func bit(set bool, i int) uint32 {
 	if set {
 		return 1 << i
@@ -69,8 +70,8 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Reserve: l.Reserve * milli, Longest: l.Longest.Milliseconds()}
 }
 
-// Override returns a configuration with the limits of a call. These are added, or replace limits of the same
-// name. No limit is removed.
+// Override returns a configuration with the limits that a call brings (WithLimits). These are added to c, or
+// replace limits of the same name. No limit is removed.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own

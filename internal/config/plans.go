@@ -30,7 +30,7 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	size = max(1, size/4)
 	resolved, _ := cache.NewLoading[GivenKey](size, o) // a size below 1 was refused
 	plans, _ := cache.NewLoading[planKey](size, cache.Options[*planItems]{
-		Now: o.Now, TTL: o.TTL, Grace: o.Grace, Away: o.Away, MaxStale: o.MaxStale, Definite: isAnswer, Unanswered: isUnanswered,
+		Now: o.Now, TTL: o.TTL, Grace: o.Grace, Away: o.Away, MaxStale: o.MaxStale, Definite: isDefiniteError, Unanswered: isUnanswered,
 	})
 	of, _ := cache.NewRecent(size, func(p *givenPlan) string { return p.entity })
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
@@ -46,14 +46,14 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	return c
 }
 
-// get returns a configuration from the cache, or reads it. It reads the configuration again if it was made
-// from older items of the plan.
+// get returns the configuration for a call that gives a plan, from the cache or read. It reads the
+// configuration again if it was made from older items of the plan.
 func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {
 		return c, err
 	}
-	items, err := g.items(ctx, read)
+	items, err := g.readPlanItems(ctx, read)
 	if err != nil || items == c.givenPlan() {
 		return c, err
 	}
@@ -61,12 +61,12 @@ func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, er
 	return g.resolved.Get(ctx, read.key, read.load)
 }
 
-// items returns the items of the plan that a call gives, from the cache or read, or the read's error. If they
-// are unchanged, it returns the old pointer, so that the configurations made from it stay valid.
-func (g *givenConfigs) items(ctx context.Context, read *configRead) (*planItems, error) {
+// readPlanItems returns the items of the plan that a call gives, from the cache or read, or the read's error.
+// If they are unchanged, it returns the old pointer, so that the configurations made from it stay valid.
+func (g *givenConfigs) readPlanItems(ctx context.Context, read *configRead) (*planItems, error) {
 	key := read.key.planItemsKey()
 	return g.plans.Get(ctx, key, func(ctx context.Context) (*planItems, error) {
-		own, all, err := (&configRead{of: read.of, key: read.key}).plan(ctx, key.plan, nil)
+		own, all, err := (&configRead{of: read.of, key: read.key}).readPlan(ctx, key.plan, nil)
 		if err != nil {
 			return nil, err
 		}

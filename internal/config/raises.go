@@ -29,14 +29,14 @@ func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
 		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
 			_, raised := r.Of(l.ConfigLimit)
-			return raised && rank(r.Source) <= rank(l.Source)
+			return raised && rankOf(r.Source) <= rankOf(l.Source)
 		})
 	})
 }
 
-// rank returns the place of a source in the order of sources, 0 for the most specific, -1 for one that stores
+// rankOf returns the place of a source in the order of sources, 0 for the most specific, -1 for one that stores
 // no items.
-func rank(source sources.Source) int {
+func rankOf(source sources.Source) int {
 	items := new(Items).bySource()
 	return slices.IndexFunc(items[:], func(l sourceItem) bool { return l.source == source })
 }

@@ -84,11 +84,11 @@ type Said struct {
 // nor changes the cache. It fails with the reason that the limits are unknown, or with an error of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &configRead{of: c, key: GivenKey{Key: key}, forced: true}
-	items, _, err := read.items(ctx)
+	items, _, err := read.readItems(ctx)
 	if err != nil {
 		return Said{}, err
 	}
-	v, err := items.verdict()
+	v, err := items.resolveSources()
 	return Said{v, items.record}, err
 }
 
@@ -113,12 +113,12 @@ type configRead struct {
 func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.now()
-	items, bucket, err := r.items(ctx)
+	items, bucket, err := r.readItems(ctx)
 	var cfg *Resolved
 	if err == nil {
 		cfg, err = c.kinds.resolve(items)
 	}
-	if err == nil && items.mixed && !cfg.SaysSame(r.last) { // old and new items: it may never have been in force
+	if err == nil && items.mixed && !cfg.HasSameContent(r.last) { // old and new items: it may never have been in force
 		r.last, r.fromMemory = nil, nil
 		return r.load(ctx)
 	}
@@ -134,10 +134,10 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	return nil, err
 }
 
-// items reads the items of a configuration, and the bucket's item unless Reread or a call that writes the bucket
+// readItems reads the items of a configuration, and the bucket's item unless Reread or a call that writes the bucket
 // requested the read. The items of the plan are read after the entity's record, which names it. A read of an
 // expired configuration takes recent items of sources that other entities share from memory.
-func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, error) {
+func (r *configRead) readItems(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
 	items := &storedItems{readAt: c.clock.NowMS(), tick: c.clock.Tick(), group: key.Group}
 	var (
@@ -161,10 +161,10 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 	var found map[schema.Key]schema.Item
 	var err error
 	if r.last == nil {
-		found, err = c.store.ReadSources(ctx, keys, r.owners)
+		found, err = c.store.ReadSources(ctx, keys, r.ownersToConvert)
 	} else {
 		found, err = r.readShared(items, keys, []schema.Key{resource, system}, func(keys []schema.Key) (map[schema.Key]schema.Item, error) {
-			return c.store.ReadSources(ctx, keys, r.owners)
+			return c.store.ReadSources(ctx, keys, r.ownersToConvert)
 		})
 	}
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 	}
 	record := items.record
 	if key.Plan != "" && (record.Plan == "" || record.Deleting) { // the record names no plan
-		if items.given, err = c.given.items(ctx, r); err != nil {
+		if items.given, err = c.given.readPlanItems(ctx, r); err != nil {
 			return nil, nil, err
 		}
 		items.Plan, items.PlanDefault = items.given.own, items.given.all
@@ -185,7 +185,7 @@ func (r *configRead) items(ctx context.Context) (*storedItems, schema.Item, erro
 		return items, found[bucket], nil
 	}
 	if record.Plan != "" {
-		items.Plan, items.PlanDefault, err = r.plan(ctx, record.Plan, items)
+		items.Plan, items.PlanDefault, err = r.readPlan(ctx, record.Plan, items)
 	}
 	return items, found[bucket], err
 }
@@ -217,9 +217,9 @@ func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, r
 	return found, nil
 }
 
-// owners returns the owners of the sources of a configuration, except the plan, and those whose items come from
-// memory.
-func (r *configRead) owners() []schema.ConfigOwner {
+// ownersToConvert returns the owners whose limits the read must look for in the table's older layout too: those
+// of its sources, except the plan, and except items that come from memory.
+func (r *configRead) ownersToConvert() []schema.ConfigOwner {
 	if r.of.own {
 		return nil
 	}
@@ -236,10 +236,10 @@ func (r *configRead) owners() []schema.ConfigOwner {
 	return owners
 }
 
-// plan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
+// readPlan reads the items of a plan for the resource and for every resource, each nil if it does not exist. It
 // fails with *Invalid for a malformed name. For an expired configuration it uses recent items from memory,
 // and sets the time of their read in items.
-func (r *configRead) plan(ctx context.Context, plan string, items *storedItems) (own, all schema.Item, err error) {
+func (r *configRead) readPlan(ctx context.Context, plan string, items *storedItems) (own, all schema.Item, err error) {
 	if reason := schema.CheckEntity(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}
 	}

@@ -23,16 +23,18 @@ func (e *Invalid) Error() string { return "invalid " + e.Field + ": " + e.Reason
 // ErrOutOfTime is the reason of a call that was not answered within its time.
 var ErrOutOfTime = errors.New("no answer within Options.Timeout")
 
-// StoredField names the stored limits of a source in errors.
+// StoredField returns the field name in errors about the stored limits of a source.
 func StoredField(source sources.Source) string { return "stored limits of source " + string(source) }
 
-// isAnswer reports whether the error of a read means that the table, or an item of it, cannot be used.
-func isAnswer(err error) bool {
+// isDefiniteError reports whether the error of a read is the table's answer: the table, or an item of it,
+// cannot be used. An older configuration then does not stand in for it.
+func isDefiniteError(err error) bool {
 	_, malformed := errors.AsType[*Malformed](err)
 	_, invalid := errors.AsType[*Invalid](err)
 	_, refused := errors.AsType[*fault.ValidationError](err)
 	return malformed || invalid || refused || errors.Is(err, fault.ErrVersion)
 }
 
-// isUnanswered reports whether the store did not serve the read.
+// isUnanswered reports whether the store did not serve the read, so that an older configuration may stand in
+// for it.
 func isUnanswered(err error) bool { return errors.Is(err, fault.ErrUnavailable) }

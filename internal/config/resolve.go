@@ -106,8 +106,8 @@ func Resolve(items Items) (Verdict, error) {
 		}
 		v.takeMarks(l.source, marks)
 		if ended {
-			v.hide(l)
-		} else if ended, err = v.offer(l, marks); err != nil {
+			v.addHidden(l)
+		} else if ended, err = v.addSource(l, marks); err != nil {
 			return Verdict{}, err
 		}
 	}
@@ -135,10 +135,10 @@ func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 	}
 }
 
-// offer adds the limits, lifts and raises of the next less specific source to v. It reports whether the walk
-// ends there. It fails with *Malformed. If a source has both limits and the mark of unlimited, its limits
+// addSource adds the limits, lifts and raises of the next less specific source to v, and reports whether the
+// walk ends there. It fails with *Malformed. If a source has both limits and the mark of unlimited, its limits
 // apply, because a writer that does not know the mark may have left it.
-func (v *Verdict) offer(l sourceItem, marks schema.Marks) (ended bool, err error) {
+func (v *Verdict) addSource(l sourceItem, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
 		if err != nil {
@@ -190,9 +190,9 @@ func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// hide appends the limits of a source that the walk did not reach to v.Hidden, unless they are in force,
+// addHidden appends the limits of a source that the walk did not reach to v.Hidden, unless they are in force,
 // lifted or hidden already.
-func (v *Verdict) hide(l sourceItem) {
+func (v *Verdict) addHidden(l sourceItem) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.hasLimit(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
 			v.Hidden = append(v.Hidden, Hidden{name, l.source})

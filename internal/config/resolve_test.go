@@ -231,17 +231,17 @@ func TestResolveRefusesWhatItCannotRead(t *testing.T) {
 
 func TestTextsOfEverySource(t *testing.T) {
 	for _, won := range append([]sources.Source{sources.Override, sources.Options}, order...) {
-		unknown, _ := Unknown(won)
+		unknown, _ := UnknownReason(won)
 		assert.Contains(t, unknown, "add the limit", won)
 		if won != sources.Override {
 			assert.Contains(t, unknown, "source "+string(won))
 		}
-		hidden, _ := NotInForce(sources.Entity, won)
+		hidden, _ := HiddenReason(sources.Entity, won)
 		assert.Contains(t, hidden, "source "+string(won))
 	}
-	_, fix := Unknown(sources.Plan)
+	_, fix := UnknownReason(sources.Plan)
 	assert.Equal(t, fault.SetPlanLimits, fix)
-	hidden, fix := NotInForce(sources.PlanDefault, sources.System)
+	hidden, fix := HiddenReason(sources.PlanDefault, sources.System)
 	assert.Equal(t, fault.SetPlanLimits, fix)
 	assert.Contains(t, hidden, "the plan's default list (source plan_default) won and hides the system's list (source system)")
 	assert.True(t, sources.Plan.OfPlan() && sources.PlanDefault.OfPlan() && !sources.Entity.OfPlan())

@@ -39,9 +39,9 @@ type Resolved struct {
 // RecordReadAt returns the time before the read of the entity's record, by the clock of ReadAt.
 func (c *Resolved) RecordReadAt() int64 { return c.ReadAt + c.elder.Milliseconds() }
 
-// SaysSame reports whether two configurations without raises have the same content, apart from the times of
-// their reads. It is false for configurations with rare parts.
-func (c *Resolved) SaysSame(o *Resolved) bool {
+// HasSameContent reports whether two configurations without raises have the same content, apart from the times
+// of their reads. It is false for configurations with rare parts: raises, or a plan that calls give.
+func (c *Resolved) HasSameContent(o *Resolved) bool {
 	if c == o {
 		return true
 	}
@@ -106,7 +106,7 @@ type planItems struct {
 // resolve makes a configuration from the items of its sources. It fails if an item on the walk cannot be
 // decoded, because then the limits are unknown.
 func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
-	v, err := items.verdict()
+	v, err := items.resolveSources()
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	has := items.recorded && !record.Deleting
 	cfg := &Resolved{
 		ParentID: record.ParentID, ReadAt: items.readAt, Tick: items.tick, elder: items.elder,
-		Kind: s.share(answers{
+		Kind: s.shareKind(answers{
 			Source: v.Source, Blocked: v.Blocked, Plan: record.Plan, OnUnavailable: v.Policy, SystemPolicy: v.SystemPolicy,
 			Permanent: slices.ContainsFunc(v.Limits, func(l Limit) bool { return l.Source.OfEntity() }),
 			Unlimited: v.Unlimited, Counted: v.Counted != "",
@@ -152,7 +152,7 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 		v.Hidden = nil
 	}
 	if len(v.Lifted)+len(v.Hidden) > 0 {
-		c.Origin = v.origin(c.From().Alerts)
+		c.Origin = v.newOrigin(c.From().Alerts)
 	}
 	if counted != 0 || given {
 		c.ChangeOrigin(func(o *plan.Origin) { o.Counted, o.Given = counted, given })
@@ -160,8 +160,8 @@ func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
 	return c
 }
 
-// origin returns the origin of a bucket's limits with their alerts, and with the names of lifted and hidden limits.
-func (v *Verdict) origin(alerts []string) *plan.Origin {
+// newOrigin returns the origin of a bucket's limits with their alerts, and with the names of lifted and hidden limits.
+func (v *Verdict) newOrigin(alerts []string) *plan.Origin {
 	origin := &plan.Origin{Source: string(v.Source), Alerts: alerts}
 	for _, h := range v.Lifted {
 		origin.Lifted = append(origin.Lifted, h.Name)
@@ -181,9 +181,9 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// verdict applies the sources and checks the limits in force, with their defaults. It returns an *Invalid that
-// names the source of a bad limit.
-func (i *storedItems) verdict() (Verdict, error) {
+// resolveSources applies the sources and checks the limits in force, with their defaults. It returns an
+// *Invalid that names the source of a bad limit.
+func (i *storedItems) resolveSources() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
 		v.Groups = nil
@@ -286,9 +286,9 @@ type kinds struct {
 	known map[answers]*Kind
 }
 
-// share returns the one Kind of all configurations with the answers a and these groups, so that they share
-// memory.
-func (s *kinds) share(a answers, groups []string) *Kind {
+// shareKind returns one Kind for all configurations with the same marks and groups, so that thousands of them
+// share its memory.
+func (s *kinds) shareKind(a answers, groups []string) *Kind {
 	a.groups = strings.Join(groups, ",")
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -308,7 +308,8 @@ func (s *kinds) share(a answers, groups []string) *Kind {
 // of its own.
 type Fallback struct{ compiled plan.Config }
 
-// NewFallback makes a Fallback from limits that schema.CheckLimits returned; nil for an empty list.
+// NewFallback makes a Fallback from the limiter's own limits (Options.Limits), as schema.CheckLimits returned
+// them; nil for an empty list.
 func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	if len(limits) == 0 {
 		return nil
@@ -316,7 +317,7 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	return &Fallback{compiled: *Compile(limits, sources.Options, false, 0, 0)}
 }
 
-// At returns the limits as the configuration of a bucket, with the given stamps of a read.
+// At returns the limiter's own limits as the configuration of a bucket, with the given stamps of a read.
 func (f *Fallback) At(readAt, tick int64) *plan.Config {
 	c := f.compiled
 	c.ReadAt, c.Tick = readAt, tick

@@ -36,8 +36,9 @@ var texts = map[sources.Source]words{
 	sources.Override: {"the list of WithLimits (source override)", "", ""},
 }
 
-// Unknown returns the reason and the remedy for a limit that no source has, given the source that won.
-func Unknown(won sources.Source) (string, fault.Fix) {
+// UnknownReason returns the reason and the remedy of an error about a limit that no source has, given the
+// source that won.
+func UnknownReason(won sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	switch {
 	case w.list == "":
@@ -48,9 +49,9 @@ func Unknown(won sources.Source) (string, fault.Fix) {
 	return fmt.Sprintf("%s hides %s: add the limit to it", w.list, w.hides), w.set
 }
 
-// NotInForce returns the reason and the remedy for a limit that a less specific source has, but that is not in
-// force because of the source that won.
-func NotInForce(won, hidden sources.Source) (string, fault.Fix) {
+// HiddenReason returns the reason and the remedy of an error about a limit that a less specific source has, but
+// that is not in force because of the source that won.
+func HiddenReason(won, hidden sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",
 		w.list, texts[hidden].list), w.set

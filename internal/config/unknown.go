@@ -44,50 +44,51 @@ func (f *Fallback) CheckNames(n *Named) *Invalid {
 	for name := range n.Amounts {
 		switch {
 		case n.Hides(name):
-			return f.UnknownLimit(n, name)
+			return f.UnknownLimitError(n, name)
 		case n.Charges(name) || n.Unlimited || n.Lifts(name):
 			known++
 		case !n.IgnoreUnknown || f.ReplacesOption(n, name):
-			return f.UnknownLimit(n, name)
+			return f.UnknownLimitError(n, name)
 		}
 	}
 	if known == 0 && len(n.Amounts) > 0 { // nothing would limit the call
-		return f.UnknownLimit(n, slices.Min(slices.Collect(maps.Keys(n.Amounts))))
+		return f.UnknownLimitError(n, slices.Min(slices.Collect(maps.Keys(n.Amounts))))
 	}
 	return nil
 }
 
-// UnknownLimit returns the reason against a limit that no source in force has. It names the limits in force
-// and, if a less specific source has this one, the list that replaces it.
-func (f *Fallback) UnknownLimit(n *Named, name string) *Invalid {
+// UnknownLimitError returns the error about an amount for a limit that no source in force has. It names the
+// limits in force and, if a less specific source has this one, the list that replaces it.
+func (f *Fallback) UnknownLimitError(n *Named, name string) *Invalid {
 	field := "amounts[" + name + "]"
 	if len(n.Buckets) == 0 {
 		return &Invalid{Field: field, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q, which have none", n.Entity, n.Resource)}
 	}
-	why, fix := Unknown(wonBy(n.Buckets[0].Config))
+	why, fix := UnknownReason(winningSource(n.Buckets[0].Config))
 	if f.ReplacesOption(n, name) {
-		why, fix = NotInForce(wonBy(n.Buckets[0].Config), sources.Options)
+		why, fix = HiddenReason(winningSource(n.Buckets[0].Config), sources.Options)
 	}
 	for _, b := range n.Buckets {
-		if h := hiddenIn(b.Config, name); h != nil {
-			why, fix = NotInForce(wonBy(b.Config), sources.Source(h.Source))
+		if h := findHidden(b.Config, name); h != nil {
+			why, fix = HiddenReason(winningSource(b.Config), sources.Source(h.Source))
 			break
 		}
 	}
 	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.chargedNames(), why)}
 }
 
-// Hides reports whether a bucket of the entity has a limit at a source that is not in force there.
+// Hides reports whether a source has the named limit for a bucket of the entity, but is not in force there.
 func (n *Named) Hides(name string) bool {
-	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Entity == n.Entity && hiddenIn(b.Config, name) != nil })
+	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Entity == n.Entity && findHidden(b.Config, name) != nil })
 }
 
-// Lifts reports whether a source takes a limit away by name.
+// Lifts reports whether a source takes the named limit away, so that calls may name it and are charged nothing
+// for it.
 func (n *Named) Lifts(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return slices.Contains(b.Config.From().Lifted, name) })
 }
 
-// Charges reports whether a bucket has a limit that the call charges.
+// Charges reports whether the call charges the named limit in one of its buckets.
 func (n *Named) Charges(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
 }
@@ -102,12 +103,12 @@ func (n *Named) chargedNames() []string {
 	return slices.Compact(names)
 }
 
-// wonBy returns the most specific source with limits in a configuration, apart from WithLimits.
-func wonBy(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
+// winningSource returns the most specific source with limits in a configuration, apart from WithLimits.
+func winningSource(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
 
-// hiddenIn returns the limit of that name that a more specific list hides in a configuration. It returns nil
-// if the limit is in force, or if no source has it.
-func hiddenIn(cfg *plan.Config, name string) *plan.Hidden {
+// findHidden returns the named limit that a more specific list hides in a configuration. It returns nil if the
+// limit is in force, or if no source has it.
+func findHidden(cfg *plan.Config, name string) *plan.Hidden {
 	for i := range cfg.From().Hidden {
 		if h := &cfg.From().Hidden[i]; h.Name == name && cfg.Index(name) < 0 {
 			return h
@@ -122,6 +123,6 @@ func (f *Fallback) ReplacesOption(n *Named, name string) bool {
 	if f == nil || len(n.Buckets) == 0 {
 		return false
 	}
-	won := wonBy(n.Buckets[0].Config)
+	won := winningSource(n.Buckets[0].Config)
 	return won != sources.Options && won != sources.Override && f.compiled.Index(name) >= 0
 }

@@ -60,7 +60,7 @@ type BatchWriter interface {
 // are sent once, because DynamoDB refuses duplicates.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
-	for wanted := distinct(keys); len(wanted) > 0; {
+	for wanted := distinctKeys(keys); len(wanted) > 0; {
 		all := min(len(wanted), MaxBatchGet)
 		left, more := wanted[:all], true
 		wanted = wanted[all:]
@@ -80,7 +80,7 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 			for _, unprocessed := range out.UnprocessedKeys { // of the one table
 				left = unprocessed.Keys
 			}
-			if more, err = b.again(ctx, "keys", len(left), all, n); err != nil {
+			if more, err = b.awaitRetry(ctx, "keys", len(left), all, n); err != nil {
 				return nil, err
 			}
 		}
@@ -91,7 +91,7 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 // Delete removes any number of items, 25 with each request. They need not exist. It fails with ErrUnprocessed
 // if some remain after the last try.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
-	for chunk := range slices.Chunk(distinct(keys), MaxBatchWrite) {
+	for chunk := range slices.Chunk(distinctKeys(keys), MaxBatchWrite) {
 		left, more := make([]types.WriteRequest, len(chunk)), true
 		for i, key := range chunk {
 			left[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
@@ -107,7 +107,7 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 			for _, unprocessed := range out.UnprocessedItems { // of the one table
 				left = unprocessed
 			}
-			if more, err = b.again(ctx, "writes", len(left), len(chunk), n); err != nil {
+			if more, err = b.awaitRetry(ctx, "writes", len(left), len(chunk), n); err != nil {
 				return err
 			}
 		}
@@ -115,8 +115,8 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 	return nil
 }
 
-// distinct returns the keys in DynamoDB's form, in order and without repetitions.
-func distinct[K BatchKey](keys []K) []Item {
+// distinctKeys returns the keys in DynamoDB's form, in order and without repetitions.
+func distinctKeys[K BatchKey](keys []K) []Item {
 	asked := make(map[K]bool, len(keys))
 	wanted := make([]Item, 0, len(keys))
 	for _, key := range keys {
@@ -128,9 +128,9 @@ func distinct[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// again pauses and returns true if left of the all parts of a batch remain after n tries. It returns false if
-// none remains. It fails after the last try or if ctx ends; the error calls the parts by what parts says.
-func (b Batches[K]) again(ctx context.Context, parts string, left, all, n int) (bool, error) {
+// awaitRetry waits and returns true if left of the all parts of a batch remain after n tries. It returns false
+// if none remains, and fails after the last try or if ctx ends. The error calls the parts by the text parts.
+func (b Batches[K]) awaitRetry(ctx context.Context, parts string, left, all, n int) (bool, error) {
 	switch {
 	case left == 0:
 		return false, nil

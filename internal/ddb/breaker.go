@@ -84,8 +84,8 @@ type breakerView struct {
 	opened, closed, lasting chan struct{}
 }
 
-// publish copies the state for readers, which take no lock. b.mu must be held.
-func (b *Breaker) publish() {
+// publishState copies the state for State, Open and the channels, which take no lock. b.mu must be held.
+func (b *Breaker) publishState() {
 	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
 
@@ -102,7 +102,7 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	}
 	b := &Breaker{opts: opts, opened: make(chan struct{}), closed: make(chan struct{}), lasting: make(chan struct{})}
 	close(b.closed)
-	b.publish()
+	b.publishState()
 	return b
 }
 
@@ -113,7 +113,8 @@ type Call struct {
 	answers, epoch uint64
 }
 
-// Begin starts a request to the table. The caller must call End or Answer afterwards.
+// Begin starts a request to the table, so that its outcome can open or close the breaker. The caller must call
+// End or Answer afterwards.
 func (b *Breaker) Begin() Call {
 	if b == nil {
 		return Call{}
@@ -131,7 +132,7 @@ func (c Call) Answer() {
 	if b.gate.trial.Load() != nil {
 		b.gate.recordAnswer(c.answers)
 	}
-	b.answered(now)
+	b.recordAnswer(now)
 	changed := len(b.changes) > 0
 	b.mu.Unlock()
 	if changed {
@@ -155,9 +156,9 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	switch {
 	case d.Answered:
 		b.gate.recordAnswer(c.answers)
-		b.answered(now)
-	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.silence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
-		b.open()
+		b.recordAnswer(now)
+	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.recordSilence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
+		b.beginOutage()
 	}
 	d.RetryAfter = b.outage.retryAfter(now)
 	b.mu.Unlock()
@@ -165,36 +166,36 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// answered records an answer at the time now. If the breaker was open, it closes it, admits requests in
-// growing numbers (the trial), and queues the change for reportChanges. b.mu must be held.
-func (b *Breaker) answered(now time.Time) {
+// recordAnswer records an answer of the table at the time now. If the breaker was open, it closes it, admits
+// requests in growing numbers (the trial), and queues the change for reportChanges. b.mu must be held.
+func (b *Breaker) recordAnswer(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
-	if b.outage.answered(now) {
+	if b.outage.recordAnswer(now) {
 		b.gate.startTrial(b.outage.answers)
-		b.close()
+		b.endOutage()
 		b.changes = append(b.changes, b.state())
 	} else if first {
-		b.publish()
+		b.publishState()
 	}
 }
 
-// open publishes the outage, wakes waiters, queues the change, and starts the probes in a goroutine. b.mu
-// must be held.
-func (b *Breaker) open() {
+// beginOutage publishes an outage that was just found, wakes waiters, queues the change for reportChanges, and
+// starts the probes in a goroutine. b.mu must be held.
+func (b *Breaker) beginOutage() {
 	b.gate.endTrial(b.gate.trial.Load())
 	b.closed = make(chan struct{})
 	b.changes = append(b.changes, b.state())
 	lasting := b.lasting
 	b.lastingTimer = time.AfterFunc(lastingAfter, func() { b.noteLasting(lasting) })
-	b.publish() // before waiters wake up
+	b.publishState() // before waiters wake up
 	close(b.opened)
 	if b.opts.Probe == nil {
 		return
 	}
 	ctx, halt := context.WithCancel(context.Background())
 	b.stopProbing = halt
-	go b.probe(ctx)
+	go b.runProbes(ctx)
 }
 
 // noteLasting closes the channel lasting, if the outage that it was made for still lasts.
@@ -206,8 +207,8 @@ func (b *Breaker) noteLasting(lasting chan struct{}) {
 	}
 }
 
-// close publishes the end of the outage, wakes waiters and stops the probes. b.mu must be held.
-func (b *Breaker) close() {
+// endOutage publishes the end of an outage, wakes waiters and stops the probes. b.mu must be held.
+func (b *Breaker) endOutage() {
 	b.opened = make(chan struct{})
 	b.lastingTimer.Stop()
 	if isClosed(b.lasting) { // longer than a moment
@@ -217,7 +218,7 @@ func (b *Breaker) close() {
 		b.stopProbing()
 		b.stopProbing = nil
 	}
-	b.publish() // before waiters wake up
+	b.publishState() // before waiters wake up
 	close(b.closed)
 }
 
@@ -245,7 +246,7 @@ func (b *Breaker) reportChanges() {
 		b.changes = b.changes[1:]
 		b.mu.Unlock()
 		_ = guard.Apart(func() error { // otherwise the next change would stay unreported
-			b.log(s)
+			b.logChange(s)
 			if b.opts.OnChange != nil {
 				b.opts.OnChange(s)
 			}
@@ -256,8 +257,8 @@ func (b *Breaker) reportChanges() {
 	b.reporting = false
 }
 
-// log logs one change of state: a warning for an outage, an info for its end.
-func (b *Breaker) log(s State) {
+// logChange logs one change of state: a warning for an outage, an info for its end.
+func (b *Breaker) logChange(s State) {
 	if s.Open {
 		b.opts.Logger.Warn("DynamoDB does not answer; calls follow their policy until it does", slog.Any("cause", s.Cause))
 		return
@@ -265,8 +266,8 @@ func (b *Breaker) log(s State) {
 	b.opts.Logger.Info("DynamoDB answers again")
 }
 
-// logEnded logs that the user's client panicked, or ended its goroutine.
-func (b *Breaker) logEnded(ctx context.Context, e *guard.Ended) {
+// logPanic logs that the user's client of DynamoDB panicked, or ended its goroutine, in a request.
+func (b *Breaker) logPanic(ctx context.Context, e *guard.Ended) {
 	if b != nil {
 		b.opts.Logger.ErrorContext(ctx, "the client of DynamoDB did not return from a request", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 	}
@@ -286,7 +287,7 @@ func (b *Breaker) Stop() {
 	b.gate.endTrial(b.gate.trial.Load())
 	if b.outage.open {
 		b.outage.open, b.outage.cause, b.outage.since = false, nil, b.opts.Now()
-		b.close()
+		b.endOutage()
 	}
 }
 
@@ -297,7 +298,7 @@ func (b *Breaker) Start() {
 	b.stopped = false
 }
 
-// State returns the present state.
+// State returns the table's present state: open or closed, since when, and why. It is zero for nil.
 func (b *Breaker) State() State {
 	if b == nil {
 		return State{}

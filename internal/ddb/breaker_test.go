@@ -308,7 +308,7 @@ func TestHastyClientSendsNothingInVain(t *testing.T) {
 		c := guarded(func(r *http.Request) (*http.Response, error) {
 			sent++
 			return breaks(syscall.ECONNRESET)(r)
-		}).Hasty()
+		}).FailFast()
 		for range 3 {
 			require.False(t, IsOpen(write(t.Context(), c)))
 		}
@@ -333,7 +333,7 @@ func TestHastyClientSendsNothingInVain(t *testing.T) {
 func TestEachTableHasItsBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := NewBreaker(BreakerOptions{})
-		c := guarded(hangs).Beside("other", other)
+		c := guarded(hangs).WithTable("other", other)
 		_ = write(t.Context(), c)
 		assert.True(t, c.breaker.State().Open)
 		assert.False(t, other.State().Open)

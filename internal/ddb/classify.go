@@ -43,7 +43,7 @@ func classify(err error, caller context.Context) Diagnosis {
 	if errors.As(err, &canceled) {
 		return classifyReasons(canceled.CancellationReasons)
 	}
-	if fromCredentials(err) {
+	if failedForCredentials(err) {
 		return classifyCredentials(err, caller)
 	}
 	var api smithy.APIError
@@ -102,5 +102,5 @@ var errTimeout = errors.New("no answer within the request timeout")
 // errHeldBack is the cause of a request that this process failed to send in time.
 var errHeldBack = errors.New("this process held the request back, and DynamoDB has no part in it; see the client's retry mode (AWS_RETRY_MODE)")
 
-// expired reports whether Bound's timeout ended the context.
-func expired(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }
+// timedOut reports whether Bound's timeout ended the context.
+func timedOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }

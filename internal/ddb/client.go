@@ -37,7 +37,8 @@ func WithoutThrottleRetries(o *dynamodb.Options) {
 // spares is a retryer that never retries throttled requests.
 type spares struct{ aws.RetryerV2 }
 
-// IsErrorRetryable implements aws.Retryer.
+// IsErrorRetryable implements aws.Retryer. It refuses to repeat a throttled request, and leaves other errors to
+// the client's own retryer.
 func (s spares) IsErrorRetryable(err error) bool {
 	return classify(err, context.Background()).Verdict != Throttled && s.RetryerV2.IsErrorRetryable(err)
 }
@@ -96,9 +97,9 @@ func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Clie
 	return c
 }
 
-// Beside returns a copy of c that also tracks another table: it reports requests to the named table to the
-// breaker b.
-func (c *Client) Beside(table string, b *Breaker) *Client {
+// WithTable returns a copy of c that reports requests to the named table to the breaker b, and those to other
+// tables to c's own breaker.
+func (c *Client) WithTable(table string, b *Breaker) *Client {
 	both := *c
 	both.others = maps.Clone(c.others)
 	if both.others == nil {
@@ -116,24 +117,24 @@ func (c *Client) breakerFor(in any) *Breaker {
 	return c.breaker
 }
 
-// Hasty returns a client that sends nothing while the table is open, except in the first moment. A request
+// FailFast returns a client that sends nothing while the table is open, except in the first moment. A request
 // then fails at once, unsent. IsOpen recognises its error.
-func (c *Client) Hasty() *Client {
+func (c *Client) FailFast() *Client {
 	hasty := *c
 	hasty.failFast = true
 	return &hasty
 }
 
-// Patient returns a client with the longer timeout of control requests. It is for the changes of
-// administrators: a late success must not be reported as a perhaps.
-func (c *Client) Patient() *Client {
+// WithControlTimeout returns a client with the longer timeout of control requests. It is for the changes of
+// administrators, so that a late success is not reported as unconfirmed.
+func (c *Client) WithControlTimeout() *Client {
 	patient := *c
 	patient.timeout = max(c.timeout, ControlTimeout)
 	return &patient
 }
 
-// refuseWhileOpen returns the error of a hasty client's unsent request if the table has been open for longer
-// than a moment. It returns nil to send the request.
+// refuseWhileOpen returns the error of a FailFast client for a request that it does not send, because the table
+// has been open for longer than a moment. It returns nil to send the request.
 func refuseWhileOpen(b *Breaker) error {
 	if !isClosed(b.Lasting()) {
 		return nil
@@ -141,9 +142,9 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// send makes a request for data, which its table's breaker tracks. A hasty client refuses it while the table
-// is open.
-func send[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+// sendTracked makes a request for data, whose outcome it reports to the breaker of its table. A FailFast client
+// refuses it while the table is open.
+func sendTracked[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breaker
 	if c.others != nil {
 		breaker = c.breakerFor(in)
@@ -154,18 +155,18 @@ func send[In, Out any](ctx context.Context, c *Client, request func(context.Cont
 			return none, err
 		}
 	}
-	return ask(ctx, c, breaker, c.timeout, request, in, opts)
+	return sendBounded(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
-// control makes a request about a table itself, with at least ControlTimeout. No breaker tracks it: its
+// sendControl makes a request about a table itself, with at least ControlTimeout. It reports to no breaker: the
 // outcome does not show whether the table's data can be used.
-func control[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	return ask(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
+func sendControl[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+	return sendBounded(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
 }
 
-// ask makes a request within the timeout and returns its error with a diagnosis. It reports the outcome to
-// breaker, unless that is nil. After an outage it may wait for a place in the breaker's trial.
-func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
+// sendBounded makes a request within the timeout and returns its error with a diagnosis. It reports the outcome
+// to breaker, unless that is nil. After an outage it may wait for a place in the breaker's trial.
+func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
 	if breaker != nil && breaker.gate.trial.Load() != nil {
@@ -183,7 +184,7 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 	var err error
 	guard.Call(func() { out, err = request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...) }, func(e *guard.Ended) {
 		err = e
-		breaker.logEnded(ctx, e)
+		breaker.logPanic(ctx, e)
 	})
 	if err == nil && (t.next != nil && !t.marked || !isComplete(in, out)) { // it does not come from DynamoDB
 		err = ErrForeign
@@ -197,70 +198,71 @@ func ask[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout 
 
 // GetItem implements the client.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return send(ctx, c, c.api.GetItem, in, o)
+	return sendTracked(ctx, c, c.api.GetItem, in, o)
 }
 
 // PutItem implements the client.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return send(ctx, c, c.api.PutItem, in, o)
+	return sendTracked(ctx, c, c.api.PutItem, in, o)
 }
 
 // UpdateItem implements the client.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return send(ctx, c, c.api.UpdateItem, in, o)
+	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
 }
 
 // DeleteItem implements the client.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	return send(ctx, c, c.delete.DeleteItem, in, o)
+	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
 }
 
 // Query implements the client.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return send(ctx, c, c.api.Query, in, o)
+	return sendTracked(ctx, c, c.api.Query, in, o)
 }
 
 // Scan implements the client.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	return send(ctx, c, c.scan.Scan, in, o)
+	return sendTracked(ctx, c, c.scan.Scan, in, o)
 }
 
 // BatchGetItem implements the client.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return send(ctx, c, c.api.BatchGetItem, in, o)
+	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
 }
 
 // BatchWriteItem implements the client.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	return send(ctx, c, c.batch.BatchWriteItem, in, o)
+	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
 // TransactWriteItems implements the client.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return send(ctx, c, c.api.TransactWriteItems, in, o)
+	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
 }
 
 // CreateTable implements the client.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
-	return control(ctx, c, c.api.CreateTable, in, o)
+	return sendControl(ctx, c, c.api.CreateTable, in, o)
 }
 
 // DescribeTable implements the client.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
-	return control(ctx, c, c.api.DescribeTable, in, o)
+	return sendControl(ctx, c, c.api.DescribeTable, in, o)
 }
 
 // UpdateTimeToLive implements the client.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	return control(ctx, c, c.api.UpdateTimeToLive, in, o)
+	return sendControl(ctx, c, c.api.UpdateTimeToLive, in, o)
 }
 
 // DescribeTimeToLive implements the client.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	return control(ctx, c, c.api.DescribeTimeToLive, in, o)
+	return sendControl(ctx, c, c.api.DescribeTimeToLive, in, o)
 }
 
-// Bound gives one request its timeout. The timeout can be told apart from a caller's own deadline.
+// Bound returns a context that ends after the timeout of one request. Its cause tells the timeout apart from a
+// caller's own deadline.
 func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, errTimeout)
 }

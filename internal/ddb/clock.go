@@ -36,8 +36,8 @@ type Clock struct {
 	began    time.Time
 }
 
-// CheckSource returns the error in a source of time, or "". A nil source is good. The table stores times
-// after 1970, and up to the year 9999.
+// CheckSource returns the fault of an option's source of time, or "". A nil source is good. The table stores
+// times from 1970 up to the year 9999.
 func CheckSource(source func() time.Time) string {
 	if source == nil {
 		return ""
@@ -97,8 +97,8 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 // Corrects reports whether the clock corrects its source.
 func (c *Clock) Corrects() bool { return c.correct }
 
-// Observe learns from the Date of an answer that was read just now. asked is the time at which the request
-// was sent, by the clock's source.
+// Observe corrects the clock by the Date of an answer from DynamoDB that was read just now. asked is the time
+// at which the request was sent, by the clock's source.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return

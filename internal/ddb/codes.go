@@ -87,7 +87,8 @@ func classifyCode(err error, code string) Diagnosis {
 // isCode reports whether a code is from a service of AWS.
 func isCode(code string) bool { return code != "" && code != "UnknownError" }
 
-// refusesLoad reports whether an HTTP status alone means that a request came at a bad time.
+// refusesLoad reports whether an HTTP status alone, such as a proxy's, means that the request came at a time of
+// too much load.
 func refusesLoad(status int) bool {
 	return status == http.StatusRequestTimeout || status == http.StatusTooManyRequests
 }

@@ -15,19 +15,19 @@ const checkProvider = "check the provider, role or profile that they come from"
 
 // LacksCredentials reports whether a request was not sent for lack of credentials.
 func LacksCredentials(err error) bool {
-	return errors.As(err, new(*slowCredentialsError)) || fromCredentials(err)
+	return errors.As(err, new(*slowCredentialsError)) || failedForCredentials(err)
 }
 
-// fromCredentials reports whether the request failed before it was signed, because the
+// failedForCredentials reports whether the request failed before it was signed, because the
 // SDK could not get credentials from another service or from the user's provider.
-func fromCredentials(err error) bool {
+func failedForCredentials(err error) bool {
 	var op *smithy.OperationError
 	for next := err; errors.As(next, &op); next = op.Err {
 		if op.ServiceID != "DynamoDB" {
 			return true
 		}
 	}
-	return mentions(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
+	return containsAny(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
 }
 
 // classifyCredentials returns the diagnosis of a request that was not sent for lack of credentials. Missing
@@ -36,7 +36,7 @@ func classifyCredentials(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}
 	}
-	if mentions(err, "static credentials are empty", "no identity resolver", "failed to get shared config profile") {
+	if containsAny(err, "static credentials are empty", "no identity resolver", "failed to get shared config profile") {
 		return Diagnosis{Verdict: Failed, Setting: true}
 	}
 	status := statusOf(err)
@@ -49,10 +49,10 @@ func classifyCredentials(err error, caller context.Context) Diagnosis {
 			refused = false
 		}
 	}
-	if refused && !mentions(err, "no EC2 IMDS role found") {
+	if refused && !containsAny(err, "no EC2 IMDS role found") {
 		return Diagnosis{Verdict: Failed, Setting: true}
 	}
-	return Diagnosis{Verdict: Unsent, Silent: true, expired: expired(caller)}
+	return Diagnosis{Verdict: Unsent, Silent: true, expired: timedOut(caller)}
 }
 
 // slowCredentialsError is the error of a request that got no credentials within the request timeout.

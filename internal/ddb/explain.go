@@ -32,7 +32,7 @@ func Explain(err error) string {
 	switch {
 	case errors.As(err, &slow):
 		return slow.Error()
-	case fromCredentials(err):
+	case failedForCredentials(err):
 		return "there are no credentials of AWS, or they cannot be obtained; " + checkProvider
 	case errors.As(err, &api):
 		return explainCode(err, api)
@@ -40,9 +40,9 @@ func Explain(err error) string {
 		return "the host " + dns.Name + " does not resolve; check the region and the endpoint"
 	case errors.As(err, &certificate):
 		return "the endpoint shows the certificate of another host; check the endpoint"
-	case mentions(err, "Missing Region"):
+	case containsAny(err, "Missing Region"):
 		return "no region is set; set AWS_REGION, or name a region"
-	case unaddressed(err):
+	case lacksAddress(err):
 		return "the endpoint is not a URL; give one such as http://localhost:8000"
 	case isCut(err):
 		return "the answer broke off"

@@ -42,8 +42,8 @@ type outage struct {
 	next   time.Time
 }
 
-// answered records an answer. It returns true if the answer closed the table.
-func (o *outage) answered(at time.Time) (changed bool) {
+// recordAnswer counts an answer of the table. It returns true if the answer ends an outage.
+func (o *outage) recordAnswer(at time.Time) (changed bool) {
 	o.answers++
 	o.lastAnswer = at
 	o.fast = o.fast[:0]
@@ -56,10 +56,10 @@ func (o *outage) answered(at time.Time) (changed bool) {
 	return true
 }
 
-// silence records that a request from began to at got no answer. answers is the table's number of answers at
-// began. whole means that the request had its full time. It returns true if this begins an outage: no answer
+// recordSilence records that a request from began to at got no answer. answers is the table's number of answers
+// at began. whole means that the request had its full time. It returns true if this begins an outage: no answer
 // came since, and the request had its full time or several failed quickly.
-func (o *outage) silence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
+func (o *outage) recordSilence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
 	}
@@ -93,9 +93,9 @@ func (o *outage) countFast(at time.Time) bool {
 // countProbe counts a probe that starts.
 func (o *outage) countProbe() { o.probes++ }
 
-// probed records a probe without an answer. The next one is due after half of the wait and up to another half
-// at random; chance is in [0, 1).
-func (o *outage) probed(at time.Time, chance float64) {
+// scheduleProbe sets the time of the next probe, after one without an answer: half of the wait and up to
+// another half at random. chance is in [0, 1).
+func (o *outage) scheduleProbe(at time.Time, chance float64) {
 	o.wait = min(max(2*o.wait, firstProbe), longestProbe)
 	o.next = at.Add(o.wait/2 + time.Duration(chance*float64(o.wait/2)))
 }

@@ -25,10 +25,11 @@ type probeKey struct{}
 // mostBeside bounds the requests of one check.
 const mostBeside = 512
 
-// askAnew checks the table on a new connection. It closes the idle connections first. Some clients cannot
-// close them: the SDK's BuildableClient, and wrappers. A request may then get a pooled connection, which may
-// be dead. It therefore repeats the request at once, until one is answered or fails on a new connection.
-func askAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
+// probeAnew asks whether the table answers on a new connection. It closes the idle connections first. Some
+// clients cannot close them: the SDK's BuildableClient, and wrappers. A request may then get a pooled
+// connection, which may be dead. It therefore repeats the request at once, until one is answered or fails on a
+// new connection.
+func probeAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
 	type outcome struct {
 		Diagnosis
 		pooled bool
@@ -83,10 +84,10 @@ type check struct {
 	answered bool
 }
 
-// outlives reports whether the table answers a check on a connection that was opened after began, the start
+// answersAnew reports whether the table answers a check on a connection that was opened after began, the start
 // of an HTTP request. Then that request's own connection is dead. It waits for the check, at most until ctx
 // ends.
-func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
+func (b *Breaker) answersAnew(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false
 	}
@@ -108,7 +109,8 @@ func (b *Breaker) outlives(ctx context.Context, began time.Time) bool {
 	}
 }
 
-// findCheck returns the check that began after an HTTP request, or nil.
+// findCheck returns the last check if it began after an HTTP request did, so that its result counts for that
+// request too; else nil.
 func (c *checks) findCheck(request time.Time) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +135,7 @@ func (c *checks) startCheck(request func(context.Context) error) *check {
 	go func() {
 		defer end()
 		defer close(k.done)
-		k.answered = askAnew(ctx, request).isWhole()
+		k.answered = probeAnew(ctx, request).isWhole()
 	}()
 	return k
 }

@@ -156,7 +156,7 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 			<-time.After(600 * time.Millisecond)
 		}
-		assert.True(t, w.stop())
+		assert.True(t, w.endWait())
 		synctest.Wait()
 	})
 }
@@ -174,8 +174,8 @@ func TestConnectionOfAnAnsweredRequestStaysOpen(t *testing.T) {
 		for range 2 { // net/http may try several
 			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 		}
-		w.check(w.turn - 1) // of the first, late
-		assert.True(t, w.stop())
+		w.abortIfDead(w.turn - 1) // of the first, late
+		assert.True(t, w.endWait())
 		assert.Empty(t, b.watchdog.waits)
 		<-time.After(time.Second)
 		synctest.Wait()
@@ -188,7 +188,7 @@ type checkTimes struct {
 	checks chan time.Duration
 }
 
-func (w checkTimes) check(int) { w.checks <- time.Since(w.began) }
+func (w checkTimes) abortIfDead(int) { w.checks <- time.Since(w.began) }
 
 // A wait is checked once, when it is due, whichever began first; one that ended is not.
 func TestWatchdogChecksEachWaitOnce(t *testing.T) {
@@ -197,10 +197,10 @@ func TestWatchdogChecksEachWaitOnce(t *testing.T) {
 		w := checkTimes{time.Now(), make(chan time.Duration, 10)}
 		ended := &watch{of: w}
 		for _, due := range []time.Duration{3 * time.Second, time.Second, 2 * time.Second} {
-			d.add(&watch{of: w}, 1, w.began.Add(due))
+			d.schedule(&watch{of: w}, 1, w.began.Add(due))
 		}
-		d.add(ended, 1, w.began.Add(time.Second))
-		d.remove(ended)
+		d.schedule(ended, 1, w.began.Add(time.Second))
+		d.cancel(ended)
 		for _, due := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 			assert.Equal(t, due, <-w.checks)
 		}
@@ -297,12 +297,12 @@ func ms(n int) time.Time { return dawn.Add(time.Duration(n) * time.Millisecond) 
 
 // fails is a request that began and ended then, with nothing answered meanwhile.
 func (o *outage) fails(began, at int) bool {
-	return o.silence(ms(began), ms(at), o.answers, false, errSilence)
+	return o.recordSilence(ms(began), ms(at), o.answers, false, errSilence)
 }
 
 // hangs is one that took its whole time.
 func (o *outage) hangs(began, at int) bool {
-	return o.silence(ms(began), ms(at), o.answers, true, errSilence)
+	return o.recordSilence(ms(began), ms(at), o.answers, true, errSilence)
 }
 
 // A timeout of 100 ms that passed whole is no failure that came fast.
@@ -314,10 +314,10 @@ func TestShortTimeoutThatPassedWholeOpens(t *testing.T) {
 func TestAnswerSinceTheRequestBeganKeepsItClosed(t *testing.T) {
 	var o outage
 	began := o.answers
-	o.answered(ms(500)) // another partition's
-	assert.False(t, o.silence(ms(0), ms(1000), began, true, errSilence))
+	o.recordAnswer(ms(500)) // another partition's
+	assert.False(t, o.recordSilence(ms(0), ms(1000), began, true, errSilence))
 	assert.False(t, o.open)
-	assert.True(t, o.silence(ms(501), ms(1501), o.answers, true, errSilence))
+	assert.True(t, o.recordSilence(ms(501), ms(1501), o.answers, true, errSilence))
 }
 
 func TestFastFailuresOpenByThrees(t *testing.T) {
@@ -351,17 +351,17 @@ func TestWaitsBetweenProbesDouble(t *testing.T) {
 	for _, wait := range []int{500, 1000, 2000, 4000, 8000, 10_000, 10_000} {
 		for _, chance := range []float64{0, 0.5, 0.999} {
 			again := o
-			again.probed(ms(now), chance)
+			again.scheduleProbe(ms(now), chance)
 			got := again.next.Sub(ms(now))
 			assert.GreaterOrEqual(t, got, time.Duration(wait)*time.Millisecond/2)
 			assert.LessOrEqual(t, got, time.Duration(wait)*time.Millisecond)
 			assert.Equal(t, got, again.retryAfter(ms(now)))
 		}
-		o.probed(ms(now), 0.3)
+		o.scheduleProbe(ms(now), 0.3)
 		now += wait
 	}
 	assert.Equal(t, firstProbe/2, o.retryAfter(o.next), "a probe is under way")
-	o.answered(ms(now))
+	o.recordAnswer(ms(now))
 	assert.Zero(t, o.retryAfter(ms(now)))
 }
 
@@ -373,19 +373,19 @@ func TestTableThatFlapsGoesOnWaitingWhereItWas(t *testing.T) {
 		var o outage
 		o.hangs(0, 1000)
 		for range 3 {
-			o.probed(ms(1000), 0)
+			o.scheduleProbe(ms(1000), 0)
 		}
-		o.answered(ms(2000))
+		o.recordAnswer(ms(2000))
 		o.hangs(2000, 2000+test.after)
 		o.since = ms(2000 + test.after)
 		if test.keeps {
 			assert.Equal(t, 2*time.Second, o.next.Sub(o.since), "%+v", test)
-			o.probed(o.next, 0)
+			o.scheduleProbe(o.next, 0)
 			assert.Equal(t, 4*time.Second, o.wait)
 			continue
 		}
 		assert.Equal(t, o.since, o.next, "%+v", test)
-		o.probed(o.next, 0)
+		o.scheduleProbe(o.next, 0)
 		assert.Equal(t, firstProbe, o.wait)
 	}
 }
@@ -411,13 +411,13 @@ func TestHistoriesOfAnOutage(t *testing.T) {
 				continue
 			case "probe":
 				if o.open {
-					o.probed(now, rapid.Float64Range(0, 0.999).Draw(t, "chance"))
+					o.scheduleProbe(now, rapid.Float64Range(0, 0.999).Draw(t, "chance"))
 					wait := o.next.Sub(now)
 					assert.True(t, wait >= firstProbe/2 && wait <= longestProbe, "%v", wait)
 				}
 				continue
 			case "answer":
-				changed := o.answered(now)
+				changed := o.recordAnswer(now)
 				assert.Equal(t, was, changed)
 				assert.False(t, o.open)
 				lastAnswer, fast = now, nil
@@ -430,7 +430,7 @@ func TestHistoriesOfAnOutage(t *testing.T) {
 				r := under[i]
 				under = append(under[:i], under[i+1:]...)
 				whole := rapid.Bool().Draw(t, "whole")
-				opened := o.silence(r.began, now, r.answers, whole, errSilence)
+				opened := o.recordSilence(r.began, now, r.answers, whole, errSilence)
 				if was {
 					assert.False(t, opened)
 					continue
@@ -456,7 +456,7 @@ func TestAnswerBetweenFastFailuresStartsTheCountAnew(t *testing.T) {
 	var o outage
 	o.fails(0, 1)
 	o.fails(1, 2)
-	o.answered(ms(3))
+	o.recordAnswer(ms(3))
 	o.fails(3, 4)
 	o.fails(4, 5)
 	assert.False(t, o.open)

@@ -5,61 +5,61 @@ import (
 	"time"
 )
 
-// probe sends probes to the table until it answers, or ctx ends. There is one per outage, with one request in
-// flight at a time.
-func (b *Breaker) probe(ctx context.Context) {
+// runProbes sends probes to the table, one after the other, until it answers or ctx ends. Each outage starts it
+// once.
+func (b *Breaker) runProbes(ctx context.Context) {
 	for {
-		wait, ok := b.untilProbe(ctx)
+		wait, ok := b.probeWait(ctx)
 		if !ok || !Sleep(ctx, wait) {
 			return
 		}
-		if !b.probing(ctx) {
+		if !b.startProbe(ctx) {
 			return
 		}
-		d := askAnew(ctx, b.opts.Probe)
-		if !b.probed(ctx, d) {
+		d := probeAnew(ctx, b.opts.Probe)
+		if !b.recordProbe(ctx, d) {
 			return
 		}
 	}
 }
 
-// ongoing reports whether ctx's outage is still on. b.mu must be held.
-func (b *Breaker) ongoing(ctx context.Context) bool { return ctx.Err() == nil && b.outage.open }
+// isOutageOf reports whether the outage that ctx was made for still lasts. b.mu must be held.
+func (b *Breaker) isOutageOf(ctx context.Context) bool { return ctx.Err() == nil && b.outage.open }
 
-// untilProbe returns the wait until the next probe. It returns false if ctx's outage is over.
-func (b *Breaker) untilProbe(ctx context.Context) (wait time.Duration, ok bool) {
+// probeWait returns the time until the next probe is due. It returns false if ctx's outage is over.
+func (b *Breaker) probeWait(ctx context.Context) (wait time.Duration, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.outage.next.Sub(b.opts.Now()), b.ongoing(ctx)
+	return b.outage.next.Sub(b.opts.Now()), b.isOutageOf(ctx)
 }
 
-// probing counts and publishes the start of a probe. It returns false if the outage that ctx belongs to is
+// startProbe counts and publishes the start of a probe. It returns false if the outage that ctx belongs to is
 // over.
-func (b *Breaker) probing(ctx context.Context) bool {
+func (b *Breaker) startProbe(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ongoing(ctx) {
+	if !b.isOutageOf(ctx) {
 		return false
 	}
 	b.outage.countProbe()
-	b.publish()
+	b.publishState()
 	return true
 }
 
-// probed records the diagnosis of a probe and reports changes. An answer closes the breaker. It returns true
-// if another probe is needed.
-func (b *Breaker) probed(ctx context.Context, d Diagnosis) bool {
+// recordProbe records the diagnosis of a probe and reports changes. An answer closes the breaker. It returns
+// true if another probe is needed.
+func (b *Breaker) recordProbe(ctx context.Context, d Diagnosis) bool {
 	defer b.reportChanges()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.ongoing(ctx) {
+	if !b.isOutageOf(ctx) {
 		return false
 	}
 	if d.Answered {
-		b.answered(b.opts.Now())
+		b.recordAnswer(b.opts.Now())
 		return false
 	}
-	b.outage.probed(b.opts.Now(), b.opts.Chance())
-	b.publish()
+	b.outage.scheduleProbe(b.opts.Now(), b.opts.Chance())
+	b.publishState()
 	return true
 }

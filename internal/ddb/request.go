@@ -64,7 +64,7 @@ func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 // Worded rewords the error of a request to a service of AWS, if this package has words for it: for requests
 // to DynamoDB, and for errors that keep any request from being sent.
 func Worded(ctx context.Context, service string, err error) error {
-	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !expired(ctx) && !fromCredentials(err) {
+	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !timedOut(ctx) && !failedForCredentials(err) {
 		return err
 	}
 	return withDiagnosis(Classify(err, ctx))

@@ -67,7 +67,7 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
 	asked := t.client.clock.Source()
-	response, err := t.exchange(r)
+	response, err := t.sendTry(r)
 	if err != nil {
 		return response, err
 	}
@@ -149,7 +149,7 @@ func isMisdated(err error) bool {
 func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:
-	case fromCredentials(d.Err):
+	case failedForCredentials(d.Err):
 		if d.expired {
 			d.Err = &slowCredentialsError{timeout, d.Err}
 		}
@@ -179,10 +179,11 @@ var marks = [...]string{"X-Amzn-Requestid", "X-Amz-Crc32"}
 // new connection.
 var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
 
-// exchange sends one HTTP request. If its pooled connection breaks, or answers nothing for half of the
-// request's timeout, the breaker probes the table on a new connection. If the table answers there, the pooled
-// connection is closed. The request then ends with errDeadConnection and is not silent.
-func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
+// sendTry sends one HTTP request, a try of the SDK's request. If its pooled connection breaks, or answers
+// nothing for half of the request's timeout, the breaker probes the table on a new connection. If the table
+// answers there, the pooled connection is closed. The try then ends with errDeadConnection and does not count
+// as silence.
+func (t *tracedRequest) sendTry(r *http.Request) (*http.Response, error) {
 	t.dead, t.pooled = false, time.Time{}
 	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
 		p.closed.Do(func() { closeIdle(t.next) })
@@ -191,28 +192,28 @@ func (t *tracedRequest) exchange(r *http.Request) (*http.Response, error) {
 	began := time.Now()
 	t.waiting.recordStart(began)
 	response, err := t.next.Do(r)
-	switch fromPool := t.waiting.stop(); {
+	switch fromPool := t.waiting.endWait(); {
 	case !fromPool || callerEnded(r.Context()):
 	case err == nil: // the body has to be read yet
 		t.pooled = began
-	case t.replaced(r.Context(), began):
+	case t.answersAnew(r.Context(), began):
 		t.dead, err = true, errors.Join(errDeadConnection, err)
 	}
 	return response, err
 }
 
-// replaced closes the client's idle connections, so that the next try dials, and reports whether the table
+// answersAnew closes the client's idle connections, so that the next try dials, and reports whether the table
 // answers on a new connection. It waits for that answer until ctx ends.
-func (t *tracedRequest) replaced(ctx context.Context, began time.Time) bool {
+func (t *tracedRequest) answersAnew(ctx context.Context, began time.Time) bool {
 	closeIdle(t.next)
-	return t.breaker.outlives(ctx, began)
+	return t.breaker.answersAnew(ctx, began)
 }
 
 // checkBody checks the table on a new connection if an answer on a pooled one broke off. It sets t.dead if
 // the table answers there.
 func (t *tracedRequest) checkBody(err error) {
 	if !t.pooled.IsZero() && isCut(err) && !callerEnded(t.ctx) {
-		t.dead = t.replaced(t.ctx, t.pooled)
+		t.dead = t.answersAnew(t.ctx, t.pooled)
 	}
 }
 
@@ -278,12 +279,13 @@ func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 	}
 	if w.idled = isPooled(c); w.idled {
 		w.conn = c.Conn
-		w.breaker.watchdog.add(&w.watched, w.turn, time.Now().Add(w.patience()))
+		w.breaker.watchdog.schedule(&w.watched, w.turn, time.Now().Add(w.silenceAllowed()))
 	}
 }
 
-// patience returns the time for which a pooled connection may answer nothing.
-func (w *waiting) patience() time.Duration {
+// silenceAllowed returns the time for which a pooled connection may stay without an answer, until a check tests
+// the table on a new one.
+func (w *waiting) silenceAllowed() time.Duration {
 	timeout := w.timeout
 	if deadline, ok := w.ctx.Deadline(); ok {
 		timeout = max(timeout, deadline.Sub(w.began)) // a caller's own may be nearer
@@ -291,13 +293,13 @@ func (w *waiting) patience() time.Duration {
 	return timeout / 2
 }
 
-// check closes the connection on which a request waits, if the table answers on a new one. It does nothing if
-// the request waits on another connection by then; turn numbers the waits.
-func (w *waiting) check(turn int) {
+// abortIfDead closes the connection on which a request waits, if the table answers on a new one. It does
+// nothing if the request waits on another connection by then; turn numbers the waits.
+func (w *waiting) abortIfDead(turn int) {
 	w.mu.Lock()
 	began, conn, over := w.began, w.conn, w.turn != turn
 	w.mu.Unlock()
-	if conn == nil || over || !w.breaker.outlives(w.ctx, began) {
+	if conn == nil || over || !w.breaker.answersAnew(w.ctx, began) {
 		return
 	}
 	w.mu.Lock()
@@ -316,8 +318,9 @@ func abortConn(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// stop ends the wait and its check. It returns true if the request's last connection was a pooled one.
-func (w *waiting) stop() bool {
+// endWait ends the wait for an HTTP request and its scheduled check. It returns true if the request's last
+// connection was a pooled one.
+func (w *waiting) endWait() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.conn != nil {
@@ -329,5 +332,5 @@ func (w *waiting) stop() bool {
 // endWatch ends the wait on w.conn, which is not nil. w.mu must be held.
 func (w *waiting) endWatch() {
 	w.conn = nil
-	w.breaker.watchdog.remove(&w.watched)
+	w.breaker.watchdog.cancel(&w.watched)
 }

@@ -41,7 +41,8 @@ func (g *gate) endTrial(t *trial) {
 	}
 }
 
-// recordAnswer records the answer to a request; answers is the table's count at the start of that request.
+// recordAnswer ends the trial after an outage if the answered request began in it; answers is the table's
+// number of answers at the start of that request.
 func (g *gate) recordAnswer(answers uint64) {
 	if t := g.trial.Load(); t != nil && answers >= t.answers {
 		g.endTrial(t)

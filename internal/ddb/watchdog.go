@@ -18,7 +18,7 @@ type watchdog struct {
 
 // watch is one wait. The lock of its watchdog guards it.
 type watch struct {
-	of   interface{ check(turn int) }
+	of   interface{ abortIfDead(turn int) }
 	turn int
 	due  time.Time
 	// place is 1 + the index in the watchdog's waits; 0 if the wait is not there.
@@ -28,20 +28,20 @@ type watch struct {
 // ringsApart is the least time between two rings, for when many waits take too long.
 const ringsApart = 5 * time.Millisecond
 
-// add schedules the check of a wait at the time due. turn numbers the wait; the check gets it, so that an
+// schedule schedules the check of a wait at the time due. turn numbers the wait; the check gets it, so that an
 // outdated check can be ignored.
-func (d *watchdog) add(w *watch, turn int, due time.Time) {
+func (d *watchdog) schedule(w *watch, turn int, due time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.waits = append(d.waits, w)
 	w.place, w.due, w.turn = len(d.waits), due, turn
 	if d.rings.IsZero() || due.Before(d.rings) {
-		d.set(due)
+		d.setTimer(due)
 	}
 }
 
-// remove cancels the check of a wait.
-func (d *watchdog) remove(w *watch) {
+// cancel cancels the check of a wait.
+func (d *watchdog) cancel(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropWait(w)
@@ -59,19 +59,19 @@ func (d *watchdog) dropWait(w *watch) {
 	d.waits, w.place = d.waits[:last-1], 0
 }
 
-// set makes the timer ring at an instant. d.mu must be held.
-func (d *watchdog) set(at time.Time) {
+// setTimer makes the timer call startDueChecks at an instant. d.mu must be held.
+func (d *watchdog) setTimer(at time.Time) {
 	d.rings = at
 	if d.timer == nil {
-		d.timer = time.AfterFunc(time.Until(at), d.ring)
+		d.timer = time.AfterFunc(time.Until(at), d.startDueChecks)
 		return
 	}
 	d.timer.Reset(time.Until(at))
 }
 
-// ring starts the checks of due waits, each in a goroutine, removes them, and sets the timer for the earliest
-// of the others.
-func (d *watchdog) ring() {
+// startDueChecks starts the checks of due waits, each in a goroutine, removes them, and sets the timer for the
+// earliest of the others. The timer calls it.
+func (d *watchdog) startDueChecks() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now, next := time.Now(), time.Time{}
@@ -79,12 +79,12 @@ func (d *watchdog) ring() {
 		switch w := d.waits[i]; {
 		case !w.due.After(now):
 			d.dropWait(w)
-			go w.of.check(w.turn)
+			go w.of.abortIfDead(w.turn)
 		case next.IsZero() || w.due.Before(next):
 			next = w.due
 		}
 	}
 	if d.rings = next; !next.IsZero() {
-		d.set(now.Add(max(next.Sub(now), ringsApart)))
+		d.setTimer(now.Add(max(next.Sub(now), ringsApart)))
 	}
 }

@@ -124,7 +124,7 @@ func (m *Migration) listRecord(ctx context.Context, item schema.Item) error {
 		return nil
 	}
 	if !m.DryRun {
-		err := table.Patiently(ctx, func() error { return m.Turner.Table.UpdateIf(ctx, "list the entity", key, st) })
+		err := table.RetryThrottled(ctx, func() error { return m.Turner.Table.UpdateIf(ctx, "list the entity", key, st) })
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (m *Migration) scan() *dynamodb.ScanInput {
 
 // scanPage reads a page of the table. It retries for long, because a busy table may throttle it.
 func (m *Migration) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
-	err = table.Patiently(ctx, func() (err error) {
+	err = table.RetryThrottled(ctx, func() (err error) {
 		out, err = m.Turner.Table.Client.Scan(ctx, in)
 		return m.Turner.Table.Failure(opScan, err)
 	})
@@ -213,7 +213,7 @@ func (m *Migration) turnGroup(ctx context.Context, g group) func() error {
 		var turned Turned
 		err := g.malformed
 		if err == nil && !m.DryRun {
-			err = table.Patiently(ctx, func() (err error) {
+			err = table.RetryThrottled(ctx, func() (err error) {
 				turned, err = m.turnOwner(ctx, g.of)
 				return err
 			})

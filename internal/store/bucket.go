@@ -62,7 +62,7 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, withoutRetries...)
 	if err != nil {
-		return b.refusal("write the bucket", err, hint, slot)
+		return b.failedAnswer("write the bucket", err, hint, slot)
 	}
 	image, err := b.Sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
@@ -76,7 +76,7 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 // Refused with the converted image.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
-		if a, turned := b.Takeover.beforeCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
+		if a, turned := b.Takeover.convertInsteadOfCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
 			return a
 		}
 	}
@@ -91,7 +91,7 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 	}, withoutRetries...)
 	if err != nil {
-		a := b.refusal("create the bucket", err, hint, slot)
+		a := b.failedAnswer("create the bucket", err, hint, slot)
 		if a.Verdict == ddb.Refused && a.Image == nil {
 			return lane.Answer{Verdict: ddb.Failed, Err: errWithoutItem}
 		}
@@ -101,9 +101,9 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: err == nil, Err: err}
 }
 
-// refusal turns the error of a write into an answer. After a failed condition it has the image of the item in
-// the error. The op names the write in errors.
-func (b *Buckets) refusal(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
+// failedAnswer turns the error of a write into an answer. After a failed condition the answer has the image of
+// the bucket from the error. The op names the write in errors.
+func (b *Buckets) failedAnswer(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != ddb.Refused {
 		return lane.Answer{Verdict: d.Verdict, Err: b.Table.Failure(op, err)}
@@ -148,8 +148,8 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 	return b.Table.Failure(op, err)
 }
 
-// Probe checks that a bucket can be written, by an update with a false condition. It writes nothing. The
-// expected result is the error of a failed condition; a success is ErrForeign.
+// Probe checks that DynamoDB takes writes of one bucket, by an update whose condition never holds, so that it
+// writes nothing. The expected result is the error of a failed condition; a success is ErrForeign.
 func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),

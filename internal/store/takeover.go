@@ -51,9 +51,9 @@ func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *sch
 	return &Takeover{Turner: t, layout: l, looks: looks, keys: keys, sets: sets}
 }
 
-// looked reports whether the bucket or configuration with the key place was found to have no items of the
-// older layout within the last layout.TTL.
-func (o *Takeover) looked(place string) bool {
+// wasChecked reports whether the table was found to have no items of the older layout for a bucket or
+// configuration, within the last layout.TTL. place is its key.
+func (o *Takeover) wasChecked(place string) bool {
 	l := o.looks.Get(place)
 	if l == nil {
 		return false
@@ -65,10 +65,10 @@ func (o *Takeover) looked(place string) bool {
 // mostLooks bounds the number of owners with limits read at once.
 const mostLooks = 16
 
-// Limits reads the limits of owners in the older layout. The second result is true if it asked the table.
+// ReadLimits reads the limits of owners in the older layout. The second result is true if it asked the table.
 // Configurations read earlier may then be out of date, because another process may have converted the limits
 // meanwhile.
-func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
+func (o *Takeover) ReadLimits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
 	}
@@ -80,7 +80,7 @@ func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (ol
 		of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 		key := of.Composite()
 		place := key.PK + key.SK
-		if owner.Plan != "" || o.looked(place) { // plans are younger
+		if owner.Plan != "" || o.wasChecked(place) { // plans are younger
 			continue
 		}
 		looked = true
@@ -106,15 +106,15 @@ func (o *Takeover) Limits(ctx context.Context, owners ...schema.ConfigOwner) (ol
 	return older, looked, nil
 }
 
-// Bucket reads a bucket of the older layout that is absent in today's, and converts it. It returns nil if the
-// bucket is absent in both. Its errors can be shown to users.
-func (o *Takeover) Bucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
+// ConvertBucket reads a bucket of the older layout that is absent in today's, and converts it. It returns nil
+// if the bucket is absent in both. Its errors can be shown to users.
+func (o *Takeover) ConvertBucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil
 	}
 	item, err := o.Turner.ReadBucket(ctx, o.bucketOf(entity, resource))
 	if err != nil {
-		return nil, o.orMalformed(err)
+		return nil, o.wrapMalformed(err)
 	}
 	image, err := o.sets.DecodeBucket(item, nil, slot)
 	if err != nil {
@@ -134,13 +134,13 @@ func UnreadableError(err error) error {
 	return err
 }
 
-// Config converts the limits of an owner to today's layout, if they are in the older one, and logs that. It
-// asks the table at most once per layout.TTL.
-func (o *Takeover) Config(ctx context.Context, owner schema.ConfigOwner) error {
+// ConvertConfig converts the limits of an owner to today's layout, if they are in the older one, and logs that.
+// It asks the table at most once per layout.TTL.
+func (o *Takeover) ConvertConfig(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
 	place := key.PK + key.SK
-	if o.layout.CompositeOnly() || owner.Plan != "" || o.looked(place) {
+	if o.layout.CompositeOnly() || owner.Plan != "" || o.wasChecked(place) {
 		return nil
 	}
 	at := o.layout.Now()
@@ -171,8 +171,9 @@ func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resou
 	o.layout.Log.Log(ctx, level, text, slog.String("table", o.layout.Table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
 }
 
-// orMalformed returns the error for users about an item that cannot be decoded.
-func (o *Takeover) orMalformed(err error) error {
+// wrapMalformed returns the error for users if err is about an item that cannot be decoded; else it returns err
+// unchanged.
+func (o *Takeover) wrapMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
 		return o.layout.Malformed(malformed.Err)
@@ -180,10 +181,10 @@ func (o *Takeover) orMalformed(err error) error {
 	return err
 }
 
-// beforeCreate converts the older layout's items of a bucket that is to be created. If there are any, it
-// returns a refusal with the converted bucket, so that the caller decides again. ok is false if there are
+// convertInsteadOfCreate converts the older layout's items of a bucket that is to be created. If there are any,
+// it returns a refusal with the converted bucket, so that the caller decides again. ok is false if there are
 // none, and the bucket may be created.
-func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
+func (o *Takeover) convertInsteadOfCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
 	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == ddb.Landed {
 		return lane.Answer{}, false
@@ -205,12 +206,12 @@ func (o *Takeover) beforeCreate(ctx context.Context, entity, resource string, hi
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }
 
-// beforeCreates converts the older layout's items of the buckets that a transaction creates. If there are
-// any, it returns a refusal of the transaction with the converted buckets.
-func (o *Takeover) beforeCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+// convertInsteadOfCreates converts the older layout's items of the buckets that a transaction creates. If there
+// are any, it returns a refusal of the transaction with the converted buckets.
+func (o *Takeover) convertInsteadOfCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	images := map[int]*schema.Image{}
 	for i, c := range creates {
-		a, turned := o.beforeCreate(ctx, c.Entity, c.Resource, nil, slot)
+		a, turned := o.convertInsteadOfCreate(ctx, c.Entity, c.Resource, nil, slot)
 		switch {
 		case !turned:
 		case a.Verdict == ddb.Refused:

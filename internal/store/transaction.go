@@ -31,9 +31,9 @@ func NewTransaction() Transaction { return Transaction{Token: rand.Text()} }
 // Transact sends a transaction, once. It returns the items of failed conditions as images, by their place.
 type Transact func(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
 
-// Add appends the write of a lane's bucket to a transaction. If the write creates the bucket, it also fills
+// AddWrite appends the write of a lane's bucket to a transaction. If the write creates the bucket, it also fills
 // in the bucket's keys.
-func (b *Buckets) Add(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op) {
+func (b *Buckets) AddWrite(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op) {
 	if w.Kind == plan.Create {
 		w.Create.Keys, w.Create.Entity, w.Create.Resource = b.Keys, at.Entity, at.Resource
 		if t.creates == nil {
@@ -53,7 +53,7 @@ func (b *Buckets) Add(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op)
 // instead, and returns a refusal with their images.
 func (b *Buckets) Transact(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	if !t.sent && len(t.creates) > 0 && !b.Layout.CompositeOnly() {
-		if v, images, err := b.Takeover.beforeCreates(ctx, t.creates, slot); v != ddb.Landed {
+		if v, images, err := b.Takeover.convertInsteadOfCreates(ctx, t.creates, slot); v != ddb.Landed {
 			return v, images, err
 		}
 	}

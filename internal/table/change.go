@@ -36,7 +36,8 @@ type Guard struct {
 	Why func(context.Context) error
 }
 
-// withGuard returns the proposal with the guard's check appended to its writes.
+// withGuard returns the proposal with one more write: the condition of the table's guard, such as that the
+// namespace is still active.
 func (t *Table) withGuard(p Proposal) Proposal {
 	if t.Guard != nil {
 		p.Writes = append(slices.Clip(p.Writes), t.Guard.Check)
@@ -44,9 +45,9 @@ func (t *Table) withGuard(p Proposal) Proposal {
 	return p
 }
 
-// whyRefused asks the guard for its error if a condition did not hold. It is nil without a guard, or if the
-// guard's condition holds.
-func (t *Table) whyRefused(ctx context.Context, v ddb.Verdict) error {
+// guardError asks the guard for its error after a condition of a transaction did not hold. It is nil without a
+// guard, or if the guard's own condition holds.
+func (t *Table) guardError(ctx context.Context, v ddb.Verdict) error {
 	if v != ddb.Refused || t.Guard == nil {
 		return nil
 	}
@@ -87,14 +88,14 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 	case v != ddb.Refused && v != ddb.Conflicted && v != ddb.Throttled && v != ddb.Unsent:
 		return false, t.Failure(op, err)
 	}
-	err = t.mayTryAgain(ctx, op, attempt, v, err)
+	err = t.awaitRetry(ctx, op, attempt, v, err)
 	return err == nil, err
 }
 
-// mayTryAgain waits for the backoff of an attempt that made no change, and returns nil if the change is to be
+// awaitRetry waits for the backoff after an attempt that made no change, and returns nil if the change is to be
 // proposed again. It fails if the guard refused, this was the last attempt, or ctx ended.
-func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.Verdict, cause error) error {
-	if why := t.whyRefused(ctx, v); why != nil {
+func (t *Table) awaitRetry(ctx context.Context, op string, attempt int, v ddb.Verdict, cause error) error {
+	if why := t.guardError(ctx, v); why != nil {
 		return why
 	}
 	if attempt == Tries {
@@ -106,8 +107,8 @@ func (t *Table) mayTryAgain(ctx context.Context, op string, attempt int, v ddb.V
 	return nil
 }
 
-// resolveUnanswered returns nil if a change without an answer was made, as its proof shows. Otherwise it returns an
-// *UnavailableError with Unconfirmed set. It reads the proof even after ctx has ended.
+// resolveUnanswered reads the proof of a change without an answer, even after ctx has ended, and returns nil if
+// the change was made. Otherwise it returns an *UnavailableError with Unconfirmed set.
 func (t *Table) resolveUnanswered(ctx context.Context, op string, p Proposal, cause error) error {
 	if p.Proof != (schema.Key{}) {
 		item, err := t.Get(context.WithoutCancel(ctx), op, p.Proof)

@@ -14,7 +14,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// VerdictOf returns the verdict about a write with an error of its request.
+// VerdictOf returns the outcome of a write from the error of its request; nil means Landed.
 func VerdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // Failure turns an error of a request into one that users see: a *fault.TableError for

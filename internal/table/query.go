@@ -41,9 +41,9 @@ type Query struct {
 	Page int32
 }
 
-// input returns the first request of the query to the table. The table itself is read consistently; without
+// firstRequest returns the first request of the query to the table. The table itself is read consistently; without
 // Whole only its keys are read.
-func (q Query) input(table string) *dynamodb.QueryInput {
+func (q Query) firstRequest(table string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &table,
 		KeyConditionExpression:    aws.String("#0 = :0"),
@@ -95,7 +95,7 @@ func (q Query) restrictSortKey(in *dynamodb.QueryInput) {
 // ctx's error once ctx has ended.
 func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOutput, error] {
 	return func(yield func(*dynamodb.QueryOutput, error) bool) {
-		in := q.input(t.Name)
+		in := q.firstRequest(t.Name)
 		if err := t.checkReadable(ctx); err != nil {
 			yield(nil, err)
 			return

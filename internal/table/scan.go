@@ -68,7 +68,7 @@ type ScanPage struct {
 // scanPage makes one request of a scan. While DynamoDB throttles it or does not answer, it repeats the
 // request, up to Tries times. It returns the last error as Failure formulates it.
 func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput) (out *dynamodb.ScanOutput, err error) {
-	err = Patiently(ctx, func() (err error) {
+	err = RetryThrottled(ctx, func() (err error) {
 		if err = ctx.Err(); err != nil {
 			return err
 		}
@@ -78,9 +78,9 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 	return out, err
 }
 
-// Patiently calls try at most Tries times, with pauses, while DynamoDB throttles it or does not answer. It
+// RetryThrottled calls try at most Tries times, with pauses, while DynamoDB throttles it or does not answer. It
 // returns the last error, and stops once ctx has ended.
-func Patiently(ctx context.Context, try func() error) error {
+func RetryThrottled(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
 		if ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {

@@ -362,8 +362,8 @@ func (k *core) connectStore(client Client, tables Tables) {
 		})
 	}
 	k.tables = breakers{usage: breaker(tables.Usage), control: breaker(tables.Control)}
-	patient = ddb.Watch(client, k.tables.usage, k.clock, k.opts.RequestTimeout).Beside(tables.Control, k.tables.control)
-	k.client = patient.Hasty()
+	patient = ddb.Watch(client, k.tables.usage, k.clock, k.opts.RequestTimeout).WithTable(tables.Control, k.tables.control)
+	k.client = patient.FailFast()
 	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
 

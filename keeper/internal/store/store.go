@@ -105,7 +105,7 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 func (s *Store) Patient() *Store {
 	patient := *s
 	if c, ok := s.Client.(*ddb.Client); ok {
-		patient.Client = c.Patient()
+		patient.Client = c.WithControlTimeout()
 	}
 	return &patient
 }

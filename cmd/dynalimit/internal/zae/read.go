@@ -67,7 +67,7 @@ func Read(ctx context.Context, client table.Client, name, namespace string, told
 	var items []schema.Item
 	for read := int64(0); ; {
 		var page *dynamodb.ScanOutput
-		err := table.Patiently(ctx, func() (err error) {
+		err := table.RetryThrottled(ctx, func() (err error) {
 			page, err = client.Scan(ctx, in)
 			return t.Failure("read the table of zae-limiter", err)
 		})
