@@ -60,7 +60,7 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	if d.OnUnavailable != "" {
 		from := "the service's own default, no source sets it"
 		switch {
-		case d.PolicySource == "" && d.AsksMoney():
+		case d.PolicySource == "" && d.RequestsMoney():
 			from = "because it asks for money, and no source says otherwise"
 		case d.PolicySource != "":
 			from = fmt.Sprintf("from %s of %s", d.PolicySource, term.Plain(d.PolicyOf))
@@ -133,13 +133,13 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 		title += out.Dim("  on the plan " + term.Plain(link.Plan))
 	}
 	fmt.Fprintln(out, "\n"+title)
-	if link.Plan != "" && !link.PlanSays() {
+	if link.Plan != "" && !link.HasPlanConfig() {
 		fmt.Fprintln(out, "  "+out.Yellow("! the plan "+term.Plain(link.Plan)+" says nothing here: set its limits, or correct the name; 'dynalimit plan list' shows the plans"))
 	}
 	printCharged(out, d, link.Bucket)
 	for _, group := range link.Groups {
 		fmt.Fprintln(out, "\n"+out.Bold(term.Plain(link.EntityID))+" on the group "+out.Bold(term.Plain(group.Name)))
-		if !group.Says() {
+		if !group.HasConfig() {
 			fmt.Fprintln(out, "  "+noGroupLimits)
 			continue
 		}

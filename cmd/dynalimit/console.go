@@ -135,7 +135,7 @@ func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate
 	}
 	cfg.Logger = logging.Nop{}
 	client := o.ClientOf(cfg)
-	repo, err := o.On(client)
+	repo, err := o.WithClient(client)
 	if err != nil {
 		return nil, principal, err
 	}

@@ -84,7 +84,7 @@ func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) 
 func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
 	o.Timeout = c.Timeout
 	client := o.ClientOf(cfg)
-	repo, err := o.On(client)
+	repo, err := o.WithClient(client)
 	if err != nil {
 		return doctor.Patient{}, err
 	}
@@ -93,7 +93,7 @@ func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (do
 		return doctor.Patient{}, err
 	}
 	p := doctor.Patient{
-		Client: client, Limits: repo, Namespace: o.Namespace, Tables: plans, Region: cfg.Region, Where: o.Where(), Engine: o.Engine(),
+		Client: client, Limits: repo, Namespace: o.Namespace, Tables: plans, Region: cfg.Region, Where: o.Where(), Engine: o.UsesEngine(),
 		Profile: o.Profile, Role: c.Role, Now: time.Now, Timeout: c.Timeout,
 	}
 	if o.Now != nil {
@@ -102,7 +102,7 @@ func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (do
 	if !o.OnThisMachine() {
 		p.Credentials = cfg.Credentials
 	}
-	if !o.Engine() {
+	if !o.UsesEngine() {
 		p.Identity = func(ctx context.Context) (string, error) { return o.CallerOf(ctx, cfg) }
 	}
 	if port := o.Port(); port != 0 && o.Endpoint != "" {

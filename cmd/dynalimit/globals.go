@@ -99,7 +99,7 @@ func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repositor
 // changeTable calls run with the table, for commands that change it, under the author of --as or
 // the AWS identity.
 func (g *globals) changeTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
-	return g.onTable(ctx, out, connect.Options.Changing, run)
+	return g.onTable(ctx, out, connect.Options.ForChanges, run)
 }
 
 // onTable calls run with the repository that open returns, and adds advice to the error. It notes

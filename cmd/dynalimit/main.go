@@ -94,7 +94,7 @@ func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, s
 		fmt.Fprintln(out, version.Current())
 		return exitOK
 	}
-	ctx = connect.NotingWrites(ctx)
+	ctx = connect.WithWriteMark(ctx)
 	p.Stdout, p.Stderr = out, stderr
 	command, err := p.Parse(args)
 	if err != nil {

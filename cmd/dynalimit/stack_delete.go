@@ -38,7 +38,7 @@ func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		case !s.Ours:
 			return fmt.Errorf("the stack %s was not deployed with this command: delete it where it was made; nothing was deleted", s.Name)
 		}
-		farewell, err := stack.Weigh(ctx, client, s)
+		farewell, err := stack.PreviewDelete(ctx, client, s)
 		if err != nil {
 			return err
 		}

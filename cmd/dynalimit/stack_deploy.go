@@ -111,7 +111,7 @@ func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client 
 	if err != nil {
 		return nil, err
 	}
-	err = stack.Standing(ctx, client, s, d.Adopt)
+	err = stack.CheckDeployable(ctx, client, s, d.Adopt)
 	if dead, ok := errors.AsType[*stack.FailedError](err); ok && c.CleanUp {
 		out.Notef("dynalimit: deleting what is left of %s (%s)", d.Stack, dead.Status)
 		return nil, goesOn(ctx, d.Stack, stack.CleanUp(ctx, client, s))

@@ -165,11 +165,11 @@ func TestStackDeployKeepsTables(t *testing.T) {
 	undone.Answers["DescribeStackEvents"] = []string{stacktest.Events(
 		stacktest.Event(3, "LimitsTable", "UPDATE_FAILED", "Action denied by stack policy"), stacktest.Event(2, "NAME", "UPDATE_IN_PROGRESS", ""))}
 	stage.Then["UpdateStack"] = undone
-	s.Set("dynalimit", stage)
+	s.SetStage("dynalimit", stage)
 	code, _, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "UPDATE_ROLLBACK_COMPLETE: LimitsTable: Action denied by stack policy; everything is as it was before")
-	s.Set("second", nil)
+	s.SetStage("second", nil)
 	s.must("stack", "deploy", "second", "--yes")
 	for _, policy := range []string{s.Requests("SetStackPolicy")[0].Get("StackPolicyBody"), s.Requests("CreateStack")[0].Get("StackPolicyBody")} {
 		assert.JSONEq(t, `{"Statement": [
@@ -181,7 +181,7 @@ func TestStackDeployKeepsTables(t *testing.T) {
 	s = newStacks(t)
 	stage = s.made("CREATE_COMPLETE", stacktest.Protected)
 	stage.Answers["SetStackPolicy"] = []string{"!AccessDenied: not authorized to perform: cloudformation:SetStackPolicy"}
-	s.Set("dynalimit", stage)
+	s.SetStage("dynalimit", stage)
 	code, _, stderr = s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "cloudformation:SetStackPolicy; have that permission added")
@@ -202,7 +202,7 @@ func TestStackDeployAfterAFailedCreation(t *testing.T) {
 	failed.Then["DeleteStack"] = gone
 	begun := s.absent()
 	begun.Then["CreateStack"] = failed
-	s.Set("dynalimit", begun)
+	s.SetStage("dynalimit", begun)
 	code, _, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stderr, "ROLLBACK_COMPLETE: AcquireRole: ann is not authorized: iam:CreateRole; correct that, then 'dynalimit stack deploy --clean-up'")
@@ -219,7 +219,7 @@ func TestStackDeployAfterAFailedCreation(t *testing.T) {
 // trying again; one that is another's is not taken over unless that is meant.
 func TestStackDeployBySomebodyElse(t *testing.T) {
 	s := newStacks(t)
-	s.Set("dynalimit", s.made("UPDATE_IN_PROGRESS", stacktest.Protected))
+	s.SetStage("dynalimit", s.made("UPDATE_IN_PROGRESS", stacktest.Protected))
 	for _, command := range []string{"deploy", "delete"} {
 		code, _, stderr := s.run("stack", command, "--yes")
 		assert.Equal(t, exitConflict, code)
@@ -227,7 +227,7 @@ func TestStackDeployBySomebodyElse(t *testing.T) {
 	}
 	theirs := s.made("CREATE_COMPLETE", stacktest.Protected)
 	theirs.Answers["DescribeStacks"] = []string{stacktest.Stacks(stacktest.Stack("dynalimit", "CREATE_COMPLETE"))}
-	s.Set("dynalimit", theirs)
+	s.SetStage("dynalimit", theirs)
 	for _, test := range []struct{ command, want string }{{"deploy", "--adopt"}, {"delete", "was not deployed with this command"}} {
 		code, _, stderr := s.run("stack", test.command, "--yes")
 		assert.Equal(t, exitFailed, code)
@@ -246,8 +246,8 @@ func TestStackErrorsSayWhatToDo(t *testing.T) {
 		s := newStacks(t)
 		stage := s.absent()
 		stage.Answers[action] = []string{test.failure}
-		s.Set("dynalimit", stage)
-		s.Set("", stage) // a template is of no stack
+		s.SetStage("dynalimit", stage)
+		s.SetStage("", stage) // a template is of no stack
 		code, _, stderr := s.run("stack", "deploy", "--yes")
 		assert.Equal(t, exitFailed, code, action)
 		assert.Contains(t, stderr, test.want, action)
@@ -280,7 +280,7 @@ func TestStackDeployInterrupted(t *testing.T) {
 	}
 	stage := s.absent()
 	stage.Then["CreateStack"] = s.made("CREATE_IN_PROGRESS", "")
-	s.Set("dynalimit", stage)
+	s.SetStage("dynalimit", stage)
 	var out, errs bytes.Buffer
 	code := run(ctx, []string{"--endpoint", s.endpoint, "stack", "deploy", "--yes"}, &term.Output{Writer: &out}, &errs)
 	assert.Equal(t, exitInterrupted, code)
@@ -300,7 +300,7 @@ func TestStackWhoseTableIsGone(t *testing.T) {
 	s := newStacks(t)
 	stage := s.made("CREATE_COMPLETE", "")
 	stage.Answers["UpdateTerminationProtection"] = []string{"!AccessDenied: not authorized to perform: cloudformation:UpdateTerminationProtection"}
-	s.Set("dynalimit", stage)
+	s.SetStage("dynalimit", stage)
 	code, stdout, stderr := s.run("stack", "deploy", "--yes")
 	assert.Equal(t, exitFailed, code)
 	assert.Contains(t, stdout, "nothing changes")

@@ -33,14 +33,14 @@ type whichTables struct {
 func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
 	flags := w.sameTables(g, client.Options().Region)
-	repo, err := o.On(client)
+	repo, err := o.WithClient(client)
 	if err != nil {
 		return nil, err
 	}
 	all := []tables.Plan{{
 		Input: repo.TableInput(), TTL: "ttl", Layout: repo, Flags: flags,
 		Make: func(ctx context.Context, client tables.Client) error {
-			repo, err := o.On(client)
+			repo, err := o.WithClient(client)
 			if err != nil {
 				return err
 			}
@@ -196,7 +196,7 @@ func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 
 // printState prints the state, settings, size and faults of a table for people.
 func printState(out *term.Output, s tables.State) {
-	if !s.There() {
+	if !s.Exists() {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(s.Name), out.Red("there is no such table"))
 		printFaults(out, s)
 		return

@@ -105,7 +105,7 @@ func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
 	var losses []tableLoss
 	for _, p := range plans {
-		loss, there, err := tables.Weigh(ctx, client, p)
+		loss, there, err := tables.PreviewDelete(ctx, client, p)
 		switch {
 		case err != nil:
 			return nil, err

@@ -116,7 +116,7 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 		return nil, badInput("%w", err)
 	}
 	o := g.connectOptions(ctx)
-	t := &follower{tailCmd: c, out: out, where: o.Where(), pace: paceOf(ctx, o.Engine()), clock: func() time.Time { return now(ctx) }}
+	t := &follower{tailCmd: c, out: out, where: o.Where(), pace: paceOf(ctx, o.UsesEngine()), clock: func() time.Time { return now(ctx) }}
 	t.progress = follow.New(time.Now, t.printNote)
 	if err := checkFolder(c.Archive); err != nil {
 		return nil, err
@@ -134,7 +134,7 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	}
 	if seen != nil {
 		if at, dated := awsmiddleware.GetServerTime(seen.ResultMetadata); dated {
-			t.progress.Until(at)
+			t.progress.SetEnd(at)
 		}
 	}
 	if t.closer, err = t.newCloser(ctx, g, client, sums); err != nil {

@@ -104,7 +104,7 @@ func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	if a == nil {
 		return nil
 	}
-	s := a.progress.Status().Archive()
+	s := a.progress.Status().AsArchive()
 	return &s
 }
 

@@ -25,7 +25,7 @@ func (g *globals) resourcesOfBuckets(ctx context.Context, client dynalimit.Dynam
 	for left := most; left > 0; {
 		in.Limit = aws.Int32(int32(min(left, 1000))) //nolint:gosec // small
 		page, err := client.Scan(ctx, in)
-		if tables.Denied(err) {
+		if tables.IsDenied(err) {
 			return nil, nil
 		}
 		if err != nil {

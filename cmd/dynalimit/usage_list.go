@@ -88,7 +88,7 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 // totals.
 func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Time, windows []aggregator.Usage) []ledger.Total {
 	var sums ledger.Book
-	sums.Begin(starts)
+	sums.SetWindows(starts)
 	for _, u := range windows {
 		sums.Add(u)
 	}

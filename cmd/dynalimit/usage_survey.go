@@ -245,7 +245,7 @@ func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsag
 	sum.Limit = limit
 	for _, u := range users {
 		if part := u.used[limit]; part != nil && part.known[window] {
-			sum, found = ledger.AddUsage(sum, part.counted[window]), true
+			sum, found = ledger.SumUsage(sum, part.counted[window]), true
 		}
 	}
 	return sum, found

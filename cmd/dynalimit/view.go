@@ -20,7 +20,7 @@ func (g *globals) viewBuckets(ctx context.Context, out *term.Output, run func(*d
 	}
 	cfg.Logger = logging.Nop{} // only the view may write to the terminal
 	meter := &live.Meter{DynamoDB: o.ClientOf(cfg)}
-	repo, err := o.On(meter)
+	repo, err := o.WithClient(meter)
 	if err != nil {
 		return g.explainError(ctx, err)
 	}

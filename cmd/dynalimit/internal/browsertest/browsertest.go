@@ -33,7 +33,8 @@ var chrome struct {
 	err   error
 }
 
-// RunTests runs the tests of a package, ends its browser, and returns the exit code. Goroutines that are left fail it.
+// RunTests runs the tests of a package, for its TestMain, then ends the browser, and returns the exit code.
+// Goroutines that are left fail it.
 func RunTests(m *testing.M) int {
 	code := m.Run()
 	for _, stop := range chrome.stops {
@@ -46,7 +47,7 @@ func RunTests(m *testing.M) int {
 	return code
 }
 
-// startChrome starts the browser, or skips the test.
+// startChrome starts the browser of all tests at its first call, or skips the test if there is none.
 func startChrome(t *testing.T) {
 	t.Helper()
 	path := ""
@@ -102,7 +103,7 @@ func OpenTab(t *testing.T, own string, on Screen) *Tab {
 		enough()
 		cancel()
 	})
-	require.NoError(t, chromedp.Listen(ctx, p.noteTrouble))
+	require.NoError(t, chromedp.Listen(ctx, p.recordTrouble))
 	scheme := "light"
 	if on.Dark {
 		scheme = "dark"
@@ -122,9 +123,9 @@ func Call[P, R any](p *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// noteTrouble notes messages and exceptions of a page, and its requests to other addresses. Data in an address is no request:
-// the browser draws its own controls so.
-func (p *Tab) noteTrouble(event any) {
+// recordTrouble records messages and exceptions of a page, and its requests to other addresses, for
+// TakeTrouble. Data in an address does not count as a request, because the browser draws its own controls so.
+func (p *Tab) recordTrouble(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch e := event.(type) {
@@ -150,13 +151,13 @@ func (p *Tab) TakeTrouble() []string {
 	return all
 }
 
-// Do runs actions, one after the other.
+// Do runs browser actions in the tab, one after the other. An error fails the test.
 func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	require.NoError(p.t, chromedp.Do(p.ctx, actions...))
 }
 
-// Eval puts the value of an expression into result.
+// Eval puts the value of a JavaScript expression in the page into result, a pointer.
 func (p *Tab) Eval(expression string, result any) {
 	p.t.Helper()
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("Promise.resolve("+expression+").then(JSON.stringify)", chromedp.EvalAwaitPromise))
@@ -164,7 +165,7 @@ func (p *Tab) Eval(expression string, result any) {
 	require.NoError(p.t, json.Unmarshal([]byte(text), result), expression)
 }
 
-// Text is the value of an expression that is a text.
+// Text returns the value of a JavaScript expression in the page that is a text.
 func (p *Tab) Text(expression string) (s string) {
 	p.t.Helper()
 	p.Eval(expression, &s)

@@ -116,7 +116,7 @@ func (o Options) Port() int {
 	return port
 }
 
-// Where names DynamoDB and its URL for notes about a wait.
+// Where names DynamoDB, with the URL of an engine, for notes such as "waiting for DynamoDB at http://…".
 func (o Options) Where() string {
 	if at := o.endpointURL(); at != "" {
 		return "DynamoDB at " + at
@@ -217,12 +217,11 @@ func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) 
 	if err != nil {
 		return nil, err
 	}
-	return o.On(client)
+	return o.WithClient(client)
 }
 
-// Changing returns the table, for changes under the name Principal or, if that is empty, the
-// result of Identity.
-func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
+// ForChanges opens the table for changes under the name Principal or, if that is empty, the result of Identity.
+func (o Options) ForChanges(ctx context.Context) (*dynalimit.Repository, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
 		return nil, err
@@ -230,11 +229,11 @@ func (o Options) Changing(ctx context.Context) (*dynalimit.Repository, error) {
 	if o.Principal, err = o.Identity(ctx, cfg); err != nil {
 		return nil, err
 	}
-	return o.On(o.ClientOf(cfg))
+	return o.WithClient(o.ClientOf(cfg))
 }
 
-// On returns the table with the caller's client.
-func (o Options) On(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
+// WithClient opens the table of the options with a client that the caller made.
+func (o Options) WithClient(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
 	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
 		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: cmp.Or(o.Timeout, requestTimeout),
 	})

@@ -18,7 +18,7 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	switch {
 	case o.Principal != "":
 		return o.Principal, nil
-	case o.Engine():
+	case o.UsesEngine():
 		return userHere()
 	}
 	who, err := o.CallerOf(ctx, cfg)
@@ -43,8 +43,8 @@ func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
 	return aws.ToString(out.Arn), nil
 }
 
-// Engine reports whether an engine replaces AWS.
-func (o Options) Engine() bool {
+// UsesEngine reports whether an engine, such as dynalimit local, takes the place of AWS.
+func (o Options) UsesEngine() bool {
 	return o.endpointURL() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 

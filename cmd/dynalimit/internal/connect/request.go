@@ -18,7 +18,7 @@ import (
 // caller has set a deadline. It converts errors as the library does, and records writes.
 func requestMiddleware(limit time.Duration) func(*middleware.Stack) error {
 	request := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
-		noteWrite(ctx, awsmiddleware.GetOperationName(ctx))
+		markWrite(ctx, awsmiddleware.GetOperationName(ctx))
 		if _, bounded := ctx.Deadline(); !bounded {
 			var cancel context.CancelFunc
 			ctx, cancel = ddb.Bound(ctx, limit)
@@ -38,20 +38,21 @@ type wroteKey struct{}
 // writes matches the operations that change something.
 var writes = regexp.MustCompile(`^(Put|Update|Delete|Create|Transact|BatchWrite|Tag|Untag|Restore|Execute)`)
 
-// NotingWrites returns a context in which Wrote reports whether a write was sent.
-func NotingWrites(ctx context.Context) context.Context {
+// WithWriteMark returns a context in which Wrote reports whether a request was sent that may have changed
+// something.
+func WithWriteMark(ctx context.Context) context.Context {
 	return context.WithValue(ctx, wroteKey{}, new(atomic.Bool))
 }
 
-// Wrote reports whether a request was sent that may have changed something.
+// Wrote reports whether a command has sent a request under a context of WithWriteMark that may have changed
+// something. It is true for any other context.
 func Wrote(ctx context.Context) bool {
 	wrote, ok := ctx.Value(wroteKey{}).(*atomic.Bool)
 	return !ok || wrote.Load()
 }
 
-// noteWrite records in a context of NotingWrites that a command has sent a write. It ignores other
-// operations.
-func noteWrite(ctx context.Context, operation string) {
+// markWrite records in a context of WithWriteMark that a command sends a write. It ignores other operations.
+func markWrite(ctx context.Context, operation string) {
 	if wrote, ok := ctx.Value(wroteKey{}).(*atomic.Bool); ok && writes.MatchString(operation) {
 		wrote.Store(true)
 	}

@@ -93,14 +93,14 @@ type Bucket struct {
 	Sources []Source `json:"sources"`
 }
 
-// PlanSays reports whether a source of the entity's plan is configured.
-func (l Link) PlanSays() bool {
+// HasPlanConfig reports whether a source of the entity's plan is configured.
+func (l Link) HasPlanConfig() bool {
 	says := func(one Source) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
 	return slices.ContainsFunc(l.Sources, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Sources, says) })
 }
 
-// Says reports whether any source has limits, is unlimited, or blocks.
-func (b Bucket) Says() bool { return b.Source != "" || b.Blocked != "" }
+// HasConfig reports whether any source has limits for the bucket, makes it unlimited, or blocks it.
+func (b Bucket) HasConfig() bool { return b.Source != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
 type Limit struct {
@@ -129,8 +129,8 @@ type Source struct {
 	HiddenBy sources.Source `json:"hidden_by,omitempty"`
 }
 
-// AsksMoney reports whether the call requests tokens of a limit of money.
-func (d *Decision) AsksMoney() bool {
+// RequestsMoney reports whether the call requests tokens of a limit of money.
+func (d *Decision) RequestsMoney() bool {
 	for i := range d.Chain {
 		for _, b := range d.Chain[i].bucketsByName(d.Resource) {
 			if slices.ContainsFunc(b.Limits, func(l Limit) bool { return l.Asked > 0 && l.Limit.Unit != "" }) {
@@ -174,12 +174,12 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 // source.
 func (d *Decision) isConfigured() bool {
 	for _, link := range d.Chain {
-		says := link.Says()
+		says := link.HasConfig()
 		for _, b := range link.bucketsByName(d.Resource) {
 			if b.Blocked != "" {
 				return true
 			}
-			says = says || b.Says()
+			says = says || b.HasConfig()
 		}
 		if !says {
 			return false
@@ -206,14 +206,14 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 		return err
 	}
 	link := Link{EntityID: r.EntityID, Plan: r.Plan, Bucket: bucket}
-	says := bucket.Says()
+	says := bucket.HasConfig()
 	for _, group := range r.Groups {
 		of, err := d.readBucket(ctx, repo, group, own, slices.DeleteFunc(SourcesOf(group.EntityID, group.Plan, group.Resource), func(l Source) bool { return l.Scope.Resource == "" }))
 		if err != nil {
 			return err
 		}
 		link.Groups = append(link.Groups, Group{group.Resource, of})
-		says = says || of.Says()
+		says = says || of.HasConfig()
 	}
 	if says || !own {
 		d.Chain = append(d.Chain, link)

@@ -53,7 +53,7 @@ func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	case refusedCredentials:
 		return v.badCredentials(v.explainError(err))
 	default:
-		r := tables.Unseen("STS does not say who they are: %s", v.explainError(err))
+		r := tables.CannotCheck("STS does not say who they are: %s", v.explainError(err))
 		r.Means = "DynamoDB may accept them all the same: see the next checks"
 		return r
 	}
@@ -85,7 +85,8 @@ func (v *visit) loginCommand() string {
 	return "aws sso login --profile " + v.Profile
 }
 
-// badCredentials stops all further requests to DynamoDB.
+// badCredentials returns the finding of credentials that cannot be used, with found as its text. It sets
+// v.down, so that later checks send no request to DynamoDB.
 func (v *visit) badCredentials(found string) tables.Finding {
 	v.down = "the credentials cannot be used"
 	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.loginCommand()}
@@ -95,7 +96,7 @@ func (v *visit) badCredentials(found string) tables.Finding {
 // nothing answers, or the answer is not DynamoDB's.
 func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	v.described = v.describeTable(ctx, v.table.Name())
 	facts := v.described
@@ -138,9 +139,9 @@ func (v *visit) describeTable(ctx context.Context, table string) *tableFacts {
 	return facts
 }
 
-// offBy returns the minimal offset of this machine's clock to DynamoDB's, because a Date has
-// whole seconds and the answer took some time. It is positive if this machine is ahead.
-func (f *tableFacts) offBy() time.Duration {
+// clockOffset returns the least offset of this machine's clock from DynamoDB's, by the Date of an answer, which
+// has whole seconds and took some time. It is positive if this machine is ahead.
+func (f *tableFacts) clockOffset() time.Duration {
 	switch {
 	case f.sent.After(f.date.Add(time.Second)):
 		return f.sent.Sub(f.date.Add(time.Second))
@@ -157,12 +158,12 @@ const clockTolerated, clockWrong = time.Second, time.Minute
 // checkClock compares this machine's clock with the Date of the answer in v.described.
 func (v *visit) checkClock(context.Context) tables.Finding {
 	if v.described == nil {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	if v.described.date.IsZero() {
-		return tables.Unseen("the answer has no Date")
+		return tables.CannotCheck("the answer has no Date")
 	}
-	off := v.described.offBy()
+	off := v.described.clockOffset()
 	found := fmt.Sprintf("this machine is %v ahead", off.Round(10*time.Millisecond))
 	if off < 0 {
 		off = -off

@@ -17,14 +17,14 @@ import (
 // later checks ask nothing.
 func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	if v.Namespace == "" {
 		return tables.Fine("none is named")
 	}
 	n, err := admin.New(v.Limits).Namespaces.Get(ctx, v.Namespace)
 	if err != nil {
-		return tables.Unseen("%s", v.explainError(err))
+		return tables.CannotCheck("%s", v.explainError(err))
 	}
 	f := tables.Finding{Status: tables.Wrong, Found: v.Namespace + " is not registered", Means: "every call in it fails; a misspelt name is no new tenant"}
 	command := "register " + v.Namespace
@@ -47,7 +47,7 @@ const mostSources, readingTimes, batch = 5_000, 6, 100
 // v.owners, v.resources and v.groups, and v.plans if it has read every source.
 func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
-		return []tables.Finding{tables.Unseen("%s", v.down)}
+		return []tables.Finding{tables.CannotCheck("%s", v.down)}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
@@ -71,14 +71,14 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 			err = read()
 		}
 		if err != nil {
-			return append(results, tables.Unseen("%s; %d sources were read", v.explainError(err), seen-len(pending)))
+			return append(results, tables.CannotCheck("%s; %d sources were read", v.explainError(err), seen-len(pending)))
 		}
 		if seen == mostSources {
 			break
 		}
 	}
 	if err := read(); err != nil {
-		return append(results, tables.Unseen("%s", v.explainError(err)))
+		return append(results, tables.CannotCheck("%s", v.explainError(err)))
 	}
 	if seen < mostSources {
 		v.plans = plans
@@ -113,7 +113,7 @@ func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]ta
 		if _, wrong := errors.AsType[*dynalimit.ValidationError](err); wrong {
 			results = append(results, tables.Finding{
 				Check: "configuration of " + at.String(), Status: tables.Wrong, Found: strings.TrimPrefix(err.Error(), "dynalimit: "),
-				Means: "its calls fail; without it, less specific sources decide. The command prints what it removes", Fix: v.deleteSource(at),
+				Means: "its calls fail; without it, less specific sources decide. The command prints what it removes", Fix: v.deleteSourceCommand(at),
 			})
 		} else if err != nil {
 			return results, err
@@ -122,9 +122,9 @@ func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]ta
 	return results, nil
 }
 
-// deleteSource returns a command that deletes an unreadable source without reading it first,
+// deleteSourceCommand returns a command that deletes an unreadable source without reading it first,
 // unlike the commands of dynalimit.
-func (v *visit) deleteSource(at admin.Scope) string {
+func (v *visit) deleteSourceCommand(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)
 	key := keys.SystemConfig()
 	switch {
@@ -135,18 +135,18 @@ func (v *visit) deleteSource(at admin.Scope) string {
 	case at.Resource != "":
 		key = keys.ResourceConfig(at.Resource)
 	}
-	return v.deleteItem(key)
+	return v.deleteItemCommand(key)
 }
 
-// systemLimits checks the limits of everybody: a block is a fault, missing limits are a hint.
-func (v *visit) systemLimits(ctx context.Context) tables.Finding {
+// checkSystemLimits checks the limits of everybody: a block is a fault, missing limits are a hint.
+func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	config, err := admin.New(v.Limits).Limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	switch {
 	case err != nil:
-		return tables.Unseen("%s", v.explainError(err))
+		return tables.CannotCheck("%s", v.explainError(err))
 	case config.Blocked:
 		return tables.Finding{Status: tables.Wrong, Found: "the system is blocked", Means: "no call is admitted at all", Fix: v.tableCommand("system show")}
 	case config.BlockedExcept:
@@ -162,7 +162,7 @@ func (v *visit) systemLimits(ctx context.Context) tables.Finding {
 	return tables.Fine("%s", notation.Many(len(config.Limits), "limit"))
 }
 
-// deleteItem returns a command that deletes an item and prints its old value.
-func (v *visit) deleteItem(key schema.Key) string {
+// deleteItemCommand returns a command that deletes an item and prints its old value.
+func (v *visit) deleteItemCommand(key schema.Key) string {
 	return v.table.Flags.OfAWS(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.table.Name(), key.PK, key.SK)
 }

@@ -21,14 +21,14 @@ var checks = []check{
 	{"credentials", "asking who the credentials are", singleFinding((*visit).checkCredentials)},
 	{"endpoint", "asking the endpoint", singleFinding((*visit).checkEndpoint)},
 	{"clock", "comparing clocks", singleFinding((*visit).checkClock)},
-	{"table", "looking at the table", (*visit).limitsTable},
+	{"table", "looking at the table", (*visit).checkLimitsTable},
 	{"permissions", "trying what is permitted", (*visit).checkPermissions},
 	{"namespace", "reading the namespace", singleFinding((*visit).checkNamespace)},
 	{"configuration", "reading every source of the configuration", (*visit).checkConfiguration},
 	{"names", "looking for missing plans, parents and groups", singleFinding((*visit).checkNames)},
-	{"system limits", "reading the system's limits", singleFinding((*visit).systemLimits)},
+	{"system limits", "reading the system's limits", singleFinding((*visit).checkSystemLimits)},
 	{"usage", "looking for unclosed hours of usage", singleFinding((*visit).checkUsage)},
-	{"budget tables", "looking at the tables of budgets", (*visit).budgetTables},
+	{"budget tables", "looking at the tables of budgets", (*visit).checkBudgetTables},
 }
 
 // singleFinding converts a check with one finding to the form of checks with several.
@@ -36,9 +36,8 @@ func singleFinding(run func(*visit, context.Context) tables.Finding) func(*visit
 	return func(v *visit, ctx context.Context) []tables.Finding { return []tables.Finding{run(v, ctx)} }
 }
 
-// Examine runs every check, and calls doing before each. It continues after a fault. A check
-// that hangs ends with its timeout, and dependent ones are Unchecked. Examine stops when ctx
-// ends.
+// Examine runs every check, and calls doing with its name before each. It continues after a fault. A check that
+// hangs ends with its timeout, and dependent ones are Unchecked. Examine stops when ctx ends.
 func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Finding, error) {
 	v := &visit{Patient: p, table: p.Tables[0]}
 	var all []tables.Finding

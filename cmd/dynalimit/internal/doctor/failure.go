@@ -86,7 +86,7 @@ func causeOfCode(err error, api smithy.APIError) cause {
 		return refusedCredentials
 	case code == "ResourceNotFoundException" || code == "TableNotFoundException":
 		return missing
-	case tables.Unknown(err), strings.Contains(strings.ToLower(api.ErrorMessage()), "not implemented"):
+	case tables.IsUnknown(err), strings.Contains(strings.ToLower(api.ErrorMessage()), "not implemented"):
 		return unknownOperation
 	case strings.Contains(explained, "not DynamoDB"):
 		return notDynamoDB

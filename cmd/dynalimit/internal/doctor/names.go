@@ -20,10 +20,10 @@ const mostTold = 3
 // parents.
 func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	if v.plans == nil {
-		return tables.Unseen("not every source was read")
+		return tables.CannotCheck("not every source was read")
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, readingTimes*v.Timeout, errSlow)
 	defer cancel()
@@ -31,14 +31,14 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	there := map[string]bool{"": true}
 	for e, err := range admin.New(v.Limits).Entities.List(ctx) {
 		if err != nil {
-			return tables.Unseen("%s; %s were read", v.explainError(err), notation.Many(len(records), "record"))
+			return tables.CannotCheck("%s; %s were read", v.explainError(err), notation.Many(len(records), "record"))
 		}
 		records, there[e.ID] = append(records, e), true
 		if len(records) == mostSources {
 			break
 		}
 	}
-	failing, wrong, first, detached := v.entityNames(records, there)
+	failing, wrong, first, detached := v.checkEntityNames(records, there)
 	fix := "entity show " + first
 	for _, group := range slices.Sorted(maps.Keys(v.groups)) {
 		if resource := v.groups[group]; !v.resources[group] {
@@ -62,10 +62,9 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific sources decide", Fix: v.tableCommand(fix)}
 }
 
-// entityNames checks the names in entities' records. It returns the invalid chains, the unknown
-// names, the first entity with either, and the number of entities with a parent that does not
-// count.
-func (v *visit) entityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
+// checkEntityNames checks the plans and parents named in entities' records. It returns the invalid chains, the
+// unknown names, the first entity with either, and the number of entities with a parent that does not count.
+func (v *visit) checkEntityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
 	plans := map[string]string{}
 	for _, e := range records {
 		plans[e.ID] = e.Plan

@@ -102,7 +102,7 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 // or v.down without an answer.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	err := p.ask(ctx, p, v.Client, at)
 	c := causeOf(err)
@@ -117,9 +117,9 @@ func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Fi
 		}
 	case c == silent:
 		v.down = mute
-		return tables.Unseen("%s: the network, not the permission", v.explainError(err))
+		return tables.CannotCheck("%s: the network, not the permission", v.explainError(err))
 	default:
-		return tables.Unseen("%s", v.explainError(err))
+		return tables.CannotCheck("%s", v.explainError(err))
 	}
 }
 

@@ -16,11 +16,11 @@ const (
 	otherLayout = "the layout of the table is refused"
 )
 
-// limitsTable checks the table of limits in v.described. It sets v.down if the table is missing or
-// has another key.
-func (v *visit) limitsTable(ctx context.Context) []tables.Finding {
+// checkLimitsTable checks the table of limits by its description in v.described. It sets v.down if the table is
+// missing or has another key.
+func (v *visit) checkLimitsTable(ctx context.Context) []tables.Finding {
 	if v.described == nil {
-		return []tables.Finding{tables.Unseen("%s", v.down)}
+		return []tables.Finding{tables.CannotCheck("%s", v.down)}
 	}
 	found := v.checkDescribed(ctx, v.table, v.described)
 	for _, f := range found {
@@ -44,9 +44,9 @@ func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableF
 		return []tables.Finding{p.NoTable()}
 	default:
 		if v.down != "" {
-			return []tables.Finding{tables.Unseen("%s", v.down)}
+			return []tables.Finding{tables.CannotCheck("%s", v.down)}
 		}
-		found = append(found, tables.Unseen("it cannot be described: %s", v.explainError(facts.err)))
+		found = append(found, tables.CannotCheck("it cannot be described: %s", v.explainError(facts.err)))
 	}
 	state := tables.Check(ctx, v.Client, p, facts.TableDescription, func(err error) string {
 		if causeOf(err) == silent {
@@ -60,9 +60,8 @@ func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableF
 	return append(found, state.Findings...)
 }
 
-// budgetTables describes and checks the tables of budgets. It skips them if DynamoDB cannot be
-// asked.
-func (v *visit) budgetTables(ctx context.Context) []tables.Finding {
+// checkBudgetTables describes and checks the two tables of budgets. It skips them if DynamoDB cannot be asked.
+func (v *visit) checkBudgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {
 		found := []tables.Finding{{Check: "table", Status: tables.Unchecked, Found: v.down}}

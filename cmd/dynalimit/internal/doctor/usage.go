@@ -20,21 +20,21 @@ const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 // checkUsage reads the last closed hour, and warns if no process has closed any for long.
 func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if v.down != "" {
-		return tables.Unseen("%s", v.down)
+		return tables.CannotCheck("%s", v.down)
 	}
 	key := schema.NewKeys(v.Namespace).UsageClosed()
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: key.Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return tables.Unseen("%s", v.explainError(err))
+		return tables.CannotCheck("%s", v.explainError(err))
 	}
 	cursor, err := schema.DecodeUsageCursor(out.Item)
 	if err != nil {
-		return tables.Finding{Status: tables.Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItem(key)}
+		return tables.Finding{Status: tables.Warning, Found: err.Error(), Means: "hours of usage are not closed", Fix: v.deleteItemCommand(key)}
 	}
 	if cursor.Closed.IsZero() {
 		return tables.Finding{Status: tables.Hint, Found: "no process aggregates it", Means: "usage of entities is unknown: run 'dynalimit tail' or the Lambda, which turn the stream into usage", Fix: v.tailCommand()}
 	}
-	closed := "hours are closed up to " + clockText(cursor.Closed) + v.usageKept(ctx)
+	closed := "hours are closed up to " + clockText(cursor.Closed) + v.usageRetention(ctx)
 	late := v.Now().Sub(cursor.Closed)
 	if late <= closedLate {
 		return tables.Fine("%s", closed)
@@ -46,9 +46,9 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }
 
-// usageKept reads how long hours of usage are kept, as a text for the end of a sentence. It returns
+// usageRetention reads how long hours of usage are kept, and returns that as the end of a sentence. It returns
 // "" if that is unknown.
-func (v *visit) usageKept(ctx context.Context) string {
+func (v *visit) usageRetention(ctx context.Context) string {
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
 		return ""

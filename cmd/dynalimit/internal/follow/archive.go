@@ -31,9 +31,9 @@ type ArchiveStatus struct {
 	Retries int64 `json:"retries"`
 }
 
-// Archive converts the status of a Tail that archives items: its counted records are the archived
-// ones.
-func (s Status) Archive() ArchiveStatus {
+// AsArchive converts the status of a Tail that archives items in place of counting usage: its counted records
+// are the archived ones.
+func (s Status) AsArchive() ArchiveStatus {
 	return ArchiveStatus{
 		Shards: s.Shards, Behind: s.Behind, BehindMS: s.BehindMS, Gathered: s.Gathered, Archived: s.Counted, Repeated: s.Repeated,
 		Ignored: s.Ignored, Skipped: s.Skipped, Trimmed: s.Trimmed, Retries: s.Retries,

@@ -97,15 +97,16 @@ func (p *Progress) Status() Status {
 	return s
 }
 
-// Until sets the instant, by DynamoDB's clock, up to which to read the shards.
-func (p *Progress) Until(began time.Time) {
+// SetEnd sets the instant, by DynamoDB's clock, up to which a tail that does not follow on reads the shards.
+// Without it, that is the instant of New.
+func (p *Progress) SetEnd(began time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.began = began
 }
 
-// Quiet returns the time since a record from before the start last waited, 0 if one waits. It returns false
-// if no shard was read here: then other processes read them.
+// Quiet returns the time for which no record from before the end of SetEnd has waited, 0 if one waits, so that
+// a tail can stop. It returns false if no shard was read here: then other processes read them.
 func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,12 +137,12 @@ func (p *Progress) Stuck(tries int) error {
 // isWaiting reports whether a record is known to wait in the shard.
 func (r *shard) isWaiting() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
 
-// markActive records an activity.
+// markActive restarts the time of Quiet, because a shard came or went, or a step failed.
 func (p *Progress) markActive() { p.quiet = p.now() }
 
-// update calls a function, which changes p, under the lock. It prints the notes that the function passed to
-// say after it has released the lock.
-func (p *Progress) update(what func(say func(format string, args ...any))) {
+// updateAndPrint calls a function, which changes p, under the lock. It prints the notes that the function
+// passed to say after it has released the lock.
+func (p *Progress) updateAndPrint(what func(say func(format string, args ...any))) {
 	var lines []string
 	p.mu.Lock()
 	what(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
@@ -154,7 +155,7 @@ func (p *Progress) update(what func(say func(format string, args ...any))) {
 // ShardChanged implements aggregator.TailObserver. It adds a taken shard and removes others, and
 // reports a lost one.
 func (p *Progress) ShardChanged(e aggregator.ShardChange) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.markActive()
 		if e.State == aggregator.ShardTaken {
 			p.shards[e.Shard], p.taken = &shard{quiet: p.now()}, true
@@ -170,7 +171,7 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 // Lagged implements aggregator.TailObserver. It stores the lag of a shard, and notes when records
 // last waited in it.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
-	p.update(func(func(string, ...any)) {
+	p.updateAndPrint(func(func(string, ...any)) {
 		r := p.shards[e.Shard]
 		if r == nil {
 			return
@@ -185,18 +186,18 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 
 // Processed implements aggregator.TailObserver. It counts processed records and reports gaps.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Folds++
 		p.failed = nil
 		p.status.Counted += int64(e.Result.Counted)
 		p.status.Repeated += int64(e.Result.Repeated)
 		p.status.Ignored += int64(e.Result.Ignored)
-		p.noteGaps(e.Result.Gaps, say)
+		p.reportGaps(e.Result.Gaps, say)
 	})
 }
 
-// noteGaps counts gaps and reports the first mostGaps of them through say. The caller holds p.mu.
-func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
+// reportGaps counts gaps and reports the first mostGaps of them through say. The caller holds p.mu.
+func (p *Progress) reportGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {
 		if i == mostGaps {
@@ -209,7 +210,7 @@ func (p *Progress) noteGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 
 // Skipped implements aggregator.TailObserver. It counts and reports a skipped record.
 func (p *Progress) Skipped(e aggregator.RecordSkipped) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Skipped++
 		say("record %s was skipped after %s: %v", e.Record.EventID, fmt.Sprintf("%d tries", e.Tries), e.Err)
 	})
@@ -218,15 +219,15 @@ func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 // Trimmed implements aggregator.TailObserver. It counts and reports records that the stream dropped
 // unread.
 func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Trimmed++
 		say("records of shard %s were gone before they were read: the stream keeps them for a day", e.Shard.ID)
 	})
 }
 
-// Disordered implements aggregator.TailObserver.
+// Disordered implements aggregator.TailObserver. It reports a record that came after a later one of its shard.
 func (p *Progress) Disordered(e aggregator.RecordDisordered) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		say("shard %s gave record %s after %s: it may be taken for repeated", e.Shard.ID, e.Sequence, e.After)
 	})
 }
@@ -234,7 +235,7 @@ func (p *Progress) Disordered(e aggregator.RecordDisordered) {
 // Retrying implements aggregator.TailObserver. Of consecutive failures it prints the first and
 // each tenth.
 func (p *Progress) Retrying(e aggregator.TailRetry) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.markActive()
 		p.status.Retries++
 		p.failed = &e
@@ -246,10 +247,10 @@ func (p *Progress) Retrying(e aggregator.TailRetry) {
 
 // Closed counts an hour that a Closer closed or made final. It reports the gaps of a final one.
 func (p *Progress) Closed(h aggregator.ClosedHour) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		if h.Final {
 			p.status.HoursFinal++
-			p.noteGaps(h.Gaps, say) // gaps of an hour that is not final may disappear
+			p.reportGaps(h.Gaps, say) // gaps of an hour that is not final may disappear
 			return
 		}
 		p.status.HoursClosed++
@@ -258,7 +259,7 @@ func (p *Progress) Closed(h aggregator.ClosedHour) {
 
 // Failed counts and reports the error of a Closer, which tries again.
 func (p *Progress) Failed(err error) {
-	p.update(func(say func(string, ...any)) {
+	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Retries++
 		say("hours could not be closed, which is tried again: %v", err)
 	})

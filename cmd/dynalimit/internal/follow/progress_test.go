@@ -38,7 +38,7 @@ func (h *hearing) quiet() time.Duration {
 // no new one came.
 func TestQuiet(t *testing.T) {
 	h := hear()
-	h.Until(noon.Add(24 * time.Hour))
+	h.SetEnd(noon.Add(24 * time.Hour))
 	pass := func() { h.at = h.at.Add(time.Minute) }
 	pass()
 	d, reading := h.Quiet()
@@ -131,14 +131,14 @@ func TestManyGapsAreCounted(t *testing.T) {
 // TestArchiveStatus: what counts for usage is archived there, and nothing says "counted".
 func TestArchiveStatus(t *testing.T) {
 	h := hear()
-	assert.Equal(t, "no shards: others read them, or there are none yet, 0 archived", h.Status().Archive().Text())
+	assert.Equal(t, "no shards: others read them, or there are none yet, 0 archived", h.Status().AsArchive().Text())
 	h.ShardChanged(aggregator.ShardChange{Shard: one, State: aggregator.ShardTaken})
 	h.Lagged(aggregator.ShardLag{Shard: one, Behind: 90 * time.Second, Gathered: 1000})
 	h.Processed(aggregator.RecordsProcessed{Result: aggregator.Result{Counted: 1234, Repeated: 2, Ignored: 3}})
 	h.Skipped(aggregator.RecordSkipped{Record: aggregator.Record{EventID: "e"}, Tries: 3, Err: errors.New("no number")})
 	h.Trimmed(aggregator.ShardTrimmed{Shard: one})
 	h.Retrying(aggregator.TailRetry{Op: "process records", Try: 1, Err: errors.New("no space")})
-	s := h.Status().Archive()
+	s := h.Status().AsArchive()
 	assert.Equal(t, "1 shard, 1m30s behind, 1,000 waiting, 1,234 archived, 1 skipped, 1 retry", s.Text())
 	s.Behind = 0
 	assert.Equal(t, ArchiveStatus{Shards: 1, BehindMS: 90_000, Gathered: 1000, Archived: 1234, Repeated: 2, Ignored: 3, Skipped: 1, Trimmed: 1, Retries: 1}, s)
@@ -165,7 +165,7 @@ func TestQuietOfATableInUse(t *testing.T) {
 	lag(one, noon.Add(2*time.Second), 0)
 	lag(one, noon.Add(3*time.Second), 4) // and so on
 	assert.Equal(t, 2*time.Second, h.quiet(), "the other shard has been quiet since it was read")
-	h.Until(noon.Add(time.Hour))
+	h.SetEnd(noon.Add(time.Hour))
 	lag(other, noon.Add(30*time.Minute), 1)
 	assert.Zero(t, h.quiet(), "written before, by DynamoDB's clock")
 }

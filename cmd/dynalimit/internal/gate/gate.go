@@ -67,13 +67,14 @@ func randomText(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Issue makes a new code and prints it.
+// Issue makes a new login code, which ends the earlier one, and prints it.
 func (g *Gate) Issue() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.issueCode()
 }
 
+// issueCode makes and prints a new login code of 80 bits. The lock must be held.
 func (g *Gate) issueCode() {
 	b := make([]byte, 10) // 80 bits, 16 letters
 	_, _ = rand.Read(b)
@@ -116,7 +117,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path == "/" && r.Method == http.MethodGet:
 		g.mu.Lock()
-		if !g.codeIsValid() {
+		if !g.isCodeValid() {
 			g.issueCode()
 		}
 		g.mu.Unlock()
@@ -132,7 +133,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (g *Gate) codeIsValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
+// isCodeValid reports whether there is a login code that has not expired. The lock must be held.
+func (g *Gate) isCodeValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
 
 // serveLogin exchanges the code for a session.
 func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
@@ -156,7 +158,7 @@ func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.codeIsValid() {
+	if !g.isCodeValid() {
 		return "", false
 	}
 	if subtle.ConstantTimeCompare([]byte(code), []byte(g.code)) == 0 {
@@ -189,6 +191,7 @@ func isLoopback(host string) bool {
 	return name == "localhost" || name == "127.0.0.1" || name == "::1"
 }
 
+// serveFile serves an embedded file of the login page, of the content type kind.
 func serveFile(w http.ResponseWriter, name, kind string) {
 	text, err := files.ReadFile(name)
 	if err != nil {

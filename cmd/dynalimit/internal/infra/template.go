@@ -35,7 +35,7 @@ func Terraform(values map[string]string) string {
 	return text
 }
 
-// fillValue replaces the rest of the line after a pattern.
+// fillValue replaces the default of a parameter in a template: the rest of the line after a pattern.
 func fillValue(text, pattern, value string) string {
 	found := regexp.MustCompile(pattern).FindStringIndex(text)
 	end := strings.IndexByte(text[found[1]:], '\n')

@@ -96,7 +96,7 @@ func TestBook(t *testing.T) {
 	assert.Equal(t, Total{"b", consumed("rpm", math.MaxInt64), []int64{3, 0, -4, math.MaxInt64}}, totals[2])
 	assert.Empty(t, new(Book).Totals())
 	var begun Book
-	begun.Begin([]time.Time{noon.Add(-time.Hour), noon, noon.Add(time.Hour)})
+	begun.SetWindows([]time.Time{noon.Add(-time.Hour), noon, noon.Add(time.Hour)})
 	begun.Add(hour(0, "a", "", consumed("rpm", 1)))
 	assert.Equal(t, []int64{0, 1, 0}, begun.Totals()[0].Series)
 }

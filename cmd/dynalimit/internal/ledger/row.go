@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// State returns "open" while usage is added, "closed" if only late records may follow, and "final" after
-// that.
+// State returns the word for a window's counts: "open" while usage is added, "closed" if only late records may
+// follow, and "final" after that.
 func State(u aggregator.Usage) string {
 	switch {
 	case u.Final:

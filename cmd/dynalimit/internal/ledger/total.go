@@ -26,8 +26,9 @@ type Book struct {
 
 type name struct{ resource, limit string }
 
-// Begin sets the starts of the windows, in order. Every total then has a series of that length.
-func (b *Book) Begin(starts []time.Time) { b.starts = slices.Clone(starts) }
+// SetWindows sets the starts of the windows of a report, in order, before the first Add. Every total then has a
+// series of that length.
+func (b *Book) SetWindows(starts []time.Time) { b.starts = slices.Clone(starts) }
 
 // Add adds the usage of a window. The windows of a resource must come in order of time.
 func (b *Book) Add(u aggregator.Usage) {
@@ -42,7 +43,7 @@ func (b *Book) Add(u aggregator.Usage) {
 			t = &Total{Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
 			b.totals[key] = t
 		}
-		t.LimitUsage = AddUsage(t.LimitUsage, l)
+		t.LimitUsage = SumUsage(t.LimitUsage, l)
 		for len(t.Series) <= column {
 			t.Series = append(t.Series, 0)
 		}
@@ -81,9 +82,9 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// AddUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
+// SumUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
 // name is a's.
-func AddUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
+func SumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
 	a.Pending = notation.Sum(a.Pending, b.Pending)
 	a.Passed = notation.Sum(a.Passed, b.Passed)

@@ -87,7 +87,7 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	case len(what.Entities) > 0:
 		reading.Buckets, reading.Cut, reading.Err = r.readFamily(ctx, what)
 	case what.Resource != "":
-		reading.Err = r.ofResource(ctx, what.Resource, &reading)
+		reading.Err = r.readResource(ctx, what.Resource, &reading)
 	default:
 		reading.Resources, reading.Err = r.listResources(ctx)
 	}
@@ -118,9 +118,9 @@ func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// upTo collects the first most buckets of a sequence, only those on a resource unless it is "". cut
-// is true if it left some out.
-func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
+// readFirst collects the first most buckets of a sequence, only those on a resource unless it is "". cut is
+// true if it left some out.
+func (r *Reader) readFirst(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
 	for b, err := range all {
 		if err != nil {
 			return nil, false, err
@@ -136,13 +136,13 @@ func (r *Reader) upTo(all iter.Seq2[admin.Bucket, error], resource string, most 
 	return buckets, false, nil
 }
 
-// ofResource reads the buckets of a resource. In the order fullest it holds at most twice Most
-// of them in memory. In the order busiest it holds all, because the busy ones are known only
-// after the last.
-func (r *Reader) ofResource(ctx context.Context, resource string, reading *Reading) error {
+// readResource reads the buckets of a resource for a screen, the fullest, the busiest, or the first by name. In
+// the order fullest it holds at most twice Most of them in memory. In the order busiest it holds all, because
+// the busy ones are known only after the last.
+func (r *Reader) readResource(ctx context.Context, resource string, reading *Reading) error {
 	if r.Order == ByName {
 		var err error
-		reading.Buckets, reading.Cut, err = r.upTo(r.Admin.Buckets.OfResource(ctx, resource), "", r.Most)
+		reading.Buckets, reading.Cut, err = r.readFirst(r.Admin.Buckets.OfResource(ctx, resource), "", r.Most)
 		return err
 	}
 	for b, err := range r.Admin.Buckets.OfResource(ctx, resource) {
@@ -204,7 +204,7 @@ func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Buc
 		group.Go(func() {
 			for i := next.Add(1) - 1; i < int64(len(ids)) && ctx.Err() == nil; i = next.Add(1) - 1 {
 				var err error
-				if found[i], full[i], err = r.upTo(r.Admin.Buckets.List(ctx, ids[i]), what.Resource, r.Most); err != nil {
+				if found[i], full[i], err = r.readFirst(r.Admin.Buckets.List(ctx, ids[i]), what.Resource, r.Most); err != nil {
 					cancel(err)
 				}
 			}

@@ -42,7 +42,7 @@ func (s Screen) cutLine(line string) string {
 	if s.Style.Width > 0 {
 		line = ansi.Truncate(line, s.Style.Width, "…")
 	}
-	return s.Style.Drawn(line)
+	return s.Style.ForTerminal(line)
 }
 
 // headLines returns the title, the time and the size of the reading, and a note if it is
@@ -62,13 +62,13 @@ func (s Screen) headLines() []string {
 		lines = append(lines, s.Style.Dim(s.Note))
 	}
 	if s.Last.Cut {
-		lines = append(lines, s.Style.Yellow(s.leftOut()))
+		lines = append(lines, s.Style.Yellow(s.leftOutText()))
 	}
 	return append(lines, "")
 }
 
-// leftOut returns a sentence about the buckets that the reading left out.
-func (s Screen) leftOut() string {
+// leftOutText returns a sentence about the buckets that the reading left out.
+func (s Screen) leftOutText() string {
 	if s.Last.Read > 0 {
 		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.Number(int64(s.Last.Read)))
 	}
@@ -96,7 +96,7 @@ func (s Screen) bodyLines() []string {
 		lines = append(lines, s.joinCells(columns, func(c column) string { return c.cellText(s, r) }))
 	}
 	if s.Last.Cut && len(s.Rows) > farAbove { // the head has scrolled away
-		lines = append(lines, s.Style.Yellow(s.leftOut()))
+		lines = append(lines, s.Style.Yellow(s.leftOutText()))
 	}
 	return lines
 }

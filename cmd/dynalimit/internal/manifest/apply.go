@@ -56,11 +56,10 @@ const (
 	pause = 250 * time.Millisecond
 )
 
-// Apply makes the changes of a plan, in order, each on the condition of the planned version. A
-// change fails if another caller changed the item meanwhile, or if a change that it depends on
-// failed. The others are made. When ctx ends, Apply finishes the current batch and leaves the
-// rest. It returns an error if the table cannot be changed at all. In any case a new plan
-// continues from the result.
+// Apply makes the changes of a plan, in order, each on the condition of the planned version. A change fails if
+// another caller changed the item meanwhile, or if a change that it depends on failed; the others are made.
+// When ctx ends, Apply finishes the current batch and leaves the rest. It returns an error if the table cannot
+// be changed at all. In any case a new plan continues from the result.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
 	a := &applying{table: t, total: len(todo)}
@@ -76,7 +75,7 @@ func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int))
 			if chunk = a.readyChanges(chunk); len(chunk) == 0 {
 				continue
 			}
-			do := a.methodFor(chunk[0])
+			do := a.methodOf(chunk[0])
 			for try := 1; len(chunk) > 0; try++ { // finished even when ctx ends, unless the table does not answer
 				within, cancel := context.WithTimeout(context.WithoutCancel(ctx), tryTime)
 				errs := do(within, chunk)
@@ -176,9 +175,9 @@ func (a *applying) settleChange(c Change, err error) error {
 // intended state counts as made.
 type way func(context.Context, []Change) []error
 
-// methodFor returns the method that makes changes of the kind of like: of sources, or the creation, deletion or
-// update of records.
-func (a *applying) methodFor(like Change) way {
+// methodOf returns the method that makes changes of the same kind as like: of sources, or the creation,
+// deletion or update of records.
+func (a *applying) methodOf(like Change) way {
 	switch {
 	case like.Scope != nil:
 		return a.applySources
@@ -190,9 +189,9 @@ func (a *applying) methodFor(like Change) way {
 	return a.updateRecords
 }
 
-// oneByOne makes changes in order and returns an error for each. After a change without an answer
+// makeSingly makes changes in order and returns an error for each. After a change without an answer
 // it gives the rest the same error.
-func oneByOne(changes []Change, do func(Change) error) []error {
+func makeSingly(changes []Change, do func(Change) error) []error {
 	errs := make([]error, len(changes))
 	for i, c := range changes {
 		if errs[i] = do(c); isUnanswered(errs[i]) {
@@ -232,7 +231,7 @@ func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []
 	if len(changes) == 1 || !errors.As(err, &invalid) {
 		return sameError(err, len(changes))
 	}
-	return oneByOne(changes, func(c Change) error { return do([]Change{c})[0] })
+	return makeSingly(changes, func(c Change) error { return do([]Change{c})[0] })
 }
 
 // applySources stores or deletes the configurations of sources, in transactions. A conflict with an

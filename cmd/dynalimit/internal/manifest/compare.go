@@ -19,13 +19,13 @@ func Compare(m *Manifest, live *Live, o Options) Plan {
 	c.indexChildren()
 	c.compareSources()
 	c.compareRecords()
-	c.leftOut()
+	c.pruneLeftOut()
 	c.p.ByHand, c.p.Raises = sourcesByHand(m, live), raisesIn(live)
 	c.warnOfNames()
 	c.warnOfStranded()
 	slices.Sort(c.noted)
 	c.p.Warnings = append(c.p.Warnings, c.noted...)
-	c.inOrder()
+	c.sortChanges()
 	return c.p
 }
 
@@ -101,7 +101,7 @@ func (c *comparison) compareSources() {
 			continue // reported for the record
 		}
 		ch, differs := c.compareSource(at, wanted)
-		switch why := ungroupedMoney(grouped, at, wanted); {
+		switch why := checkMoneyGroup(grouped, at, wanted); {
 		case why != "" && differs:
 			ch.Action, ch.Note = Refuse, why
 		case why != "":

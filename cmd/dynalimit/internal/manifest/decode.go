@@ -281,7 +281,7 @@ func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path st
 	if l.Unit != "" {
 		d.refuseValue(below(path, "unit"), "is of quotas alone: write a window too, such as 'window: day', or leave it out")
 	}
-	n := l.Capacity.n()
+	n := l.Capacity.number()
 	return dynalimit.Limit{
 		Name: name, Capacity: n, Burst: cmp.Or(int64(l.Burst), n),
 		RefillAmount: cmp.Or(int64(l.Refill), int64(l.RefillAmount), n),
@@ -334,7 +334,7 @@ func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string)
 	if l.Unit != "" && !l.PerModel && at.Resource == "" {
 		d.refuseValue(below(path, "unit"), "is money that each model would have separately: write it at a group of models (resources: {gpt-4: {groups: [all]}, all: {limits: ...}}), or 'per_model: true' beside it")
 	}
-	n := l.Capacity.n()
+	n := l.Capacity.number()
 	return dynalimit.Limit{
 		Name: name, Capacity: n, Burst: n, RefillAmount: n,
 		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel, MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow,

@@ -73,7 +73,7 @@ func (e entities) entityFor(id string, m *Manifest) *entity {
 	if e[id] == nil {
 		e[id] = &entity{}
 	}
-	if record, in := m.Entities[id]; in && !record.LimitsOnly && saysNothing(record.Record) {
+	if record, in := m.Entities[id]; in && !record.LimitsOnly && isEmptyRecord(record.Record) {
 		e[id].Name = new(string)
 	}
 	return e[id]
@@ -111,8 +111,8 @@ func entityOf(e admin.Entity) *entity {
 	return out
 }
 
-// saysNothing reports whether a record has nothing but its id.
-func saysNothing(r admin.Entity) bool {
+// isEmptyRecord reports whether a record has nothing but its id.
+func isEmptyRecord(r admin.Entity) bool {
 	return r.Name == "" && r.ParentID == "" && !r.Cascade && !r.Detached && r.Plan == "" && len(r.Metadata) == 0
 }
 

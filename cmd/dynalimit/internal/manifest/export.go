@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Manager returns the name of the manifest that manages items of a table, or DefaultName if there
-// are several or it is invalid.
+// Manager returns the name of the manifest that manages the items of a table, for its export, or DefaultName if
+// there are several or it is invalid.
 func Manager(live *Live) string {
 	names := map[string]bool{}
 	for _, c := range live.Configs {

@@ -97,25 +97,39 @@ type limit struct {
 	RefillPeriod seconds `yaml:"refill_period,omitempty" json:"-"`
 }
 
+// help describes a whole manifest, for an error about a value of another type.
 func (file) help() string { return "a mapping with system, resources, plans or entities" }
+
+// help describes the plans, for an error about a value of another type.
 func (plans) help() string {
 	return "plans with their sources, such as {pro: {default: {limits: {rpm: 100}}}}"
 }
-func (owned) help() string    { return "default or resources" }
+
+// help describes the sources of a plan or entity, for an error about a value of another type.
+func (owned) help() string { return "default or resources" }
+
+// help describes the entities, for an error about a value of another type.
 func (entities) help() string { return "entities, such as {team-a: {plan: pro}}" }
-func (entity) help() string   { return "name, parent, plan, default or resources" }
+
+// help describes one entity, for an error about a value of another type.
+func (entity) help() string { return "name, parent, plan, default or resources" }
+
+// help describes the resources, for an error about a value of another type.
 func (sources) help() string {
 	return "resources with their sources, such as {gpt-4: {limits: {rpm: 100}}}"
 }
 
+// help describes one source, for an error about a value of another type.
 func (source) help() string {
 	return "a source, such as {limits: {rpm: 100}}, {unlimited: true} or {blocked: true}"
 }
 
+// help describes the limits of a source, for an error about a value of another type.
 func (limits) help() string {
 	return "limits by their names, such as {rpm: 100, tpm: {capacity: 10k, burst: 20k}}"
 }
 
+// help describes one limit, for an error about a value of another type.
 func (limit) help() string {
 	return "a number, or capacity with what differs from its defaults, such as {capacity: 100, burst: 200, period: 1m} or {capacity: 100, window: day, zone: America/Los_Angeles}"
 }
@@ -220,10 +234,11 @@ func parseCapacity(text string) (capacity, string) {
 	return capacity(text), ""
 }
 
+// inDollars reports whether the capacity is an amount of dollars, such as $5.
 func (c capacity) inDollars() bool { return strings.HasPrefix(string(c), "$") }
 
-// n returns the capacity in tokens, or in micro-dollars for money.
-func (c capacity) n() int64 {
+// number returns the capacity in tokens, or in micro-dollars for money.
+func (c capacity) number() int64 {
 	read := notation.Count
 	if c.inDollars() {
 		read = notation.Micros
@@ -237,7 +252,7 @@ func (c capacity) MarshalYAML() (any, error) {
 	if c.inDollars() {
 		return &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: string(c)}, nil
 	}
-	return amount(c.n()).MarshalYAML()
+	return amount(c.number()).MarshalYAML()
 }
 
 // MarshalJSON writes dollars as a text, and tokens as a number.
@@ -245,7 +260,7 @@ func (c capacity) MarshalJSON() ([]byte, error) {
 	if c.inDollars() {
 		return json.Marshal(string(c))
 	}
-	return json.Marshal(c.n())
+	return json.Marshal(c.number())
 }
 
 // unlimited is true, or counted, or "" for a source with limits.

@@ -91,9 +91,9 @@ func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]b
 	return all
 }
 
-// ungroupedMoney returns the fault of a limit of money at a resource that is neither a group of models nor in
+// checkMoneyGroup returns the fault of a limit of money at a resource that is neither a group of models nor in
 // one, or "". grouped are the resources that are.
-func ungroupedMoney(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
+func checkMoneyGroup(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
 	for _, one := range l.Limits {
 		if one.Unit != "" && !one.PerModel && !grouped[at.Resource] {
 			return fmt.Sprintf("the money of %q limits no model, because no model is in the group %q and it is in none: write 'groups: [%s]' at the models, or 'per_model: true' beside it",

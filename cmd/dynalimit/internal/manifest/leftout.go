@@ -26,9 +26,9 @@ func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	return out
 }
 
-// leftOut handles the manifest's entities that the file does not name. Without Prune it only counts
-// them. Otherwise it deletes them, children first, unless a block or raise keeps them.
-func (c *comparison) leftOut() {
+// pruneLeftOut handles the entities that the manifest manages and the file does not name. Without Prune it only
+// counts them. Otherwise it deletes them, children first, unless a block or raise keeps them.
+func (c *comparison) pruneLeftOut() {
 	out := c.unnamedEntities()
 	if !c.o.Prune {
 		c.p.LeftOut = len(out)

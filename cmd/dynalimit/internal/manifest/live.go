@@ -30,7 +30,7 @@ type Table struct {
 	}
 }
 
-// Of returns the table of an Admin.
+// Of returns the parts of an Admin that Read and Apply use.
 func Of(a *admin.Admin) Table { return Table{a.Limits, a.Entities} }
 
 // Read reads the table. It reads consistently all listed items and all items that the manifest
@@ -95,7 +95,7 @@ func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[st
 
 // hasRecord reports whether an entity that was read has a record.
 func hasRecord(e admin.Entity) bool {
-	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !saysNothing(e)
+	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !isEmptyRecord(e)
 }
 
 // listAll lists the scopes of all configurations and the ids of all records, concurrently. It stops

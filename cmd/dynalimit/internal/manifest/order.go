@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// inOrder sorts changes so that an interruption between any two of them leaves a table that
-// admits no more than before or at the end. Changes that others need, and changes that limit
-// more, come before entities move. Changes that admit more, and deletions, come after.
-func (c *comparison) inOrder() {
+// sortChanges sorts changes so that an interruption between any two of them leaves a table that admits no more
+// than before or at the end. Changes that others need, and changes that limit more, come before entities move.
+// Changes that admit more, and deletions, come after.
+func (c *comparison) sortChanges() {
 	c.joined = map[string]bool{}
 	for _, ch := range c.p.Changes {
 		if ch.Entity != "" && ch.Action != Delete && ch.record.Plan != c.live.Entities[ch.Entity].Plan {
@@ -27,7 +27,7 @@ func (c *comparison) inOrder() {
 		ch.step = c.stepOf(*ch)
 		id := ch.scope().Entity
 		ch.plan, ch.planned = c.live.Entities[id].Plan, c.finalPlan(id)
-		ch.held, ch.holds = c.planLimits(ch.plan, false), c.planLimits(ch.planned, true)
+		ch.held, ch.holds = c.isLimitedByPlan(ch.plan, false), c.isLimitedByPlan(ch.planned, true)
 		if ch.Entity != "" {
 			chain, _ := chainOf(id, c.finalParent)
 			ch.depth = len(chain) // parents first
@@ -53,9 +53,9 @@ func (c *comparison) finalPlan(id string) string {
 	return e.Record.Plan
 }
 
-// planLimits reports whether a plan's default limits or blocks its entities: in the table or, with
-// end, after the apply.
-func (c *comparison) planLimits(plan string, end bool) bool {
+// isLimitedByPlan reports whether a plan's default limits or blocks its entities: in the table or, with end,
+// after the apply.
+func (c *comparison) isLimitedByPlan(plan string, end bool) bool {
 	at := admin.Scope{Plan: plan}
 	l := c.live.Configs[at]
 	if to, named := c.m.Configs[at]; end && (named || l.ManagedBy == c.m.Name) {
@@ -108,7 +108,7 @@ func (c *comparison) stepOf(ch Change) int {
 		return stepUnblock
 	}
 	gone := ch.Action == Delete || isDecisive(stored) && !isDecisive(ch.config)
-	hid := gone && isDecisive(stored) && c.hidStricter(*ch.Scope, stored)
+	hid := gone && isDecisive(stored) && c.hidesStricter(*ch.Scope, stored)
 	loosens := gone && !hid || !gone && c.admitsMore(*ch.Scope, stored, ch.config)
 	switch {
 	case ch.grouped || !slices.Equal(stored.Groups, ch.config.Groups):
@@ -190,18 +190,18 @@ func (c *comparison) admitsMore(at admin.Scope, stored, to admin.LimitConfig) bo
 	return (more || leaves) && !less && !joins
 }
 
-// comesEarly reports whether the default of a plan or an entity is new and comes early. It hides
-// less specific sources on every resource, so sources that must precede it there come before it.
+// comesEarly reports whether the default of a plan or an entity is new and is stored before entities move. It
+// hides less specific sources on every resource, so sources that must precede it there come before it.
 func (c *comparison) comesEarly(owner admin.Scope) bool {
 	owner.Resource = ""
 	to, stored := c.m.Configs[owner], c.live.Configs[owner]
 	return owner != (admin.Scope{Everyone: true}) && isDecisive(to) && !isDecisive(stored) && !c.admitsMore(owner, stored, to)
 }
 
-// hidStricter reports whether a less specific source, which takes force if the source at is deleted, admits
+// hidesStricter reports whether a less specific source, which takes force if the source at is deleted, admits
 // less than stored, its configuration. It is false for a source of a plan, and if entities change their
 // plans.
-func (c *comparison) hidStricter(at admin.Scope, stored admin.LimitConfig) bool {
+func (c *comparison) hidesStricter(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.isNeededEarly(at) {
 		return false
 	}
@@ -249,18 +249,18 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 	return admin.LimitConfig{}
 }
 
-// compareAdmission reports whether to admits more than from somewhere, and less somewhere. A
-// configuration that decides nothing admits everything.
+// compareAdmission reports whether the configuration to admits more than from for some limit, and less for
+// some. A configuration that decides nothing admits everything.
 func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	if !isDecisive(from) || from.Unlimited || to.Unlimited {
 		return to.Unlimited && isDecisive(from) && !from.Unlimited, !to.Unlimited
 	}
-	return limitDifferences(byName(from.Limits), byName(to.Limits))
+	return compareLimits(byName(from.Limits), byName(to.Limits))
 }
 
-// limitDifferences compares limits with earlier ones. more means that one admits more or was removed, less
-// that one admits less or is new. It ignores a limit that got another window or kind.
-func limitDifferences(was, is map[string]dynalimit.Limit) (more, less bool) {
+// compareLimits compares the limits of a configuration with those before a change. more means that one admits
+// more or was removed, less that one admits less or is new. It ignores a limit that got another window or kind.
+func compareLimits(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]
 		if !stays {

@@ -54,7 +54,7 @@ func TestWhichQuotasAdmitMore(t *testing.T) {
 		{was: dynalimit.WeeklyQuota("usd", 40, "")},
 		{was: dynalimit.PerDay("usd", 60)},
 	} {
-		more, less := limitDifferences(byName([]dynalimit.Limit{test.was}), byName([]dynalimit.Limit{is}))
+		more, less := compareLimits(byName([]dynalimit.Limit{test.was}), byName([]dynalimit.Limit{is}))
 		assert.Equal(t, []bool{test.more, test.less}, []bool{more, less}, "%+v", test)
 	}
 }

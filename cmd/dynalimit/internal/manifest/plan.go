@@ -106,7 +106,7 @@ type Raised struct {
 	Raise admin.Raise `json:"raise"`
 }
 
-// Drifts reports whether the table differs from the file.
+// Drifts reports whether the table differs from the file, for the exit code of manifest diff.
 func (p Plan) Drifts() bool { return len(p.Changes) > 0 || len(p.ByHand) > 0 }
 
 // Count returns the number of changes with an action.

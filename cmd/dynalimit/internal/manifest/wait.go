@@ -11,19 +11,19 @@ type missing struct {
 	conflict bool
 }
 
-// readyChanges removes the changes that depend on a failed or waiting change from a batch: they fail or wait
-// too.
+// readyChanges returns the changes of a batch that can be made now. Those that depend on a failed or waiting
+// change fail or wait too.
 func (a *applying) readyChanges(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool {
-		if !c.letsGo() {
+		if !c.mayLeaveUnlimited() {
 			return false
 		}
-		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.neededBy(c) }); i >= 0 {
+		if i := slices.IndexFunc(a.failed, func(m missing) bool { return m.isNeededBy(c) }); i >= 0 {
 			because := a.failed[i]
 			a.failChange(c, because.conflict, fmt.Sprintf("stays as it is, because the %s did not change as planned: correct that, then apply again", because.What()), nil)
 			return true
 		}
-		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.neededBy(c) })
+		waits := slices.ContainsFunc(a.waiting, func(other Change) bool { return other.isNeededBy(c) })
 		if waits {
 			a.waiting = append(a.waiting, c)
 		}
@@ -38,9 +38,9 @@ func (a *applying) failChange(c Change, conflict bool, reason string, err error)
 	a.out.Failed = append(a.out.Failed, Failure{What: c.What(), Conflict: conflict, Error: reason, Err: err})
 }
 
-// letsGo reports whether a change may leave calls to sources that other changes make: it deletes
-// or loosens a source, lifts a block, deletes an entity, or changes an entity's plan.
-func (c Change) letsGo() bool {
+// mayLeaveUnlimited reports whether a change may leave calls without a limit if another change failed: it
+// deletes or loosens a source, lifts a block, deletes an entity, or changes an entity's plan.
+func (c Change) mayLeaveUnlimited() bool {
 	return c.step >= stepLoosen || c.Scope == nil && c.changesPlan()
 }
 
@@ -49,11 +49,11 @@ func (c Change) changesPlan() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
 }
 
-// neededBy reports whether other must not be made if c failed, because some calls would then have no limit: c
+// isNeededBy reports whether other must not be made if c failed, because some calls would then have no limit: c
 // limits them, and other takes their earlier limits away.
 //
 //nolint:cyclop // a flat switch: one case per pair of scopes
-func (c Change) neededBy(other Change) bool {
+func (c Change) isNeededBy(other Change) bool {
 	mine, its := c.scope(), other.scope()
 	switch {
 	case c.Action == Delete || mine.Resource != "" && its.Resource != "" && mine.Resource != its.Resource && !c.grouped && !other.grouped:

@@ -83,10 +83,10 @@ type Mark struct {
 	Unseen int64 `json:"unseen,omitempty"`
 }
 
-// hasGap reports whether some consumption is not counted.
+// hasGap reports whether buckets of the window ended unseen, so that some consumption is not counted.
 func (m Mark) hasGap() bool { return m.Unseen != 0 }
 
-// checkReport refuses too many windows, and series or marks that do not match them.
+// checkReport refuses a report with too many windows, and with series or marks that do not match its windows.
 func (r *Report) checkReport() error {
 	if len(r.Starts) > MaxWindows {
 		return fmt.Errorf("the report has %d windows, and at most %d are shown: sum over longer windows, or a shorter time", len(r.Starts), MaxWindows)

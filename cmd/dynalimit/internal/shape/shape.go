@@ -12,9 +12,9 @@ import (
 // Schema is a JSON Schema, draft 2020-12.
 type Schema map[string]any
 
-// Of returns the schema of a value's type. An object's schema lists all names and permits no
-// others; names without omitempty are required. as maps types with their own encoding to values
-// of their encoded form. A recursive type goes to $defs under its name.
+// Of returns the JSON schema of a value's type. An object's schema lists all names and permits no others; names
+// without omitempty are required. as maps types with their own encoding to values of their encoded form. A
+// recursive type goes to $defs under its name.
 func Of(value any, as map[reflect.Type]any) Schema {
 	w := writer{as, map[reflect.Type]bool{}, Schema{}}
 	s := w.schemaOf(reflect.TypeOf(value))

@@ -34,8 +34,8 @@ func apiError(err error) (code, message string) {
 	return known.ErrorCode(), known.ErrorMessage()
 }
 
-// isAbsent reports whether an error means that the stack does not exist.
-func isAbsent(err error) bool {
+// isMissing reports whether an error means that the stack does not exist.
+func isMissing(err error) bool {
 	code, message := apiError(err)
 	return code == "ValidationError" && strings.Contains(message, "does not exist")
 }

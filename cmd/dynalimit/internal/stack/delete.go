@@ -22,9 +22,9 @@ type Farewell struct {
 	Protected bool `json:"termination_protection"`
 }
 
-// Weigh returns the effect of deleting a stack. It fails if a table would be deleted, because templates of
-// this program keep their tables.
-func Weigh(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
+// PreviewDelete returns the effect of deleting a stack, for the question before it. It fails if a table would
+// be deleted, because templates of this program keep their tables.
+func PreviewDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
 	resources, err := Resources(ctx, client, s.ID)
 	if err != nil {
 		return nil, err
@@ -95,10 +95,10 @@ func beginDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (
 	return err
 }
 
-// CleanUp deletes the rest of a stack that can only be deleted. Like Weigh, it keeps tables,
-// and it keeps termination protection.
+// CleanUp deletes the rest of a stack after a failed creation or deletion, when it can only be deleted. Like
+// PreviewDelete, it keeps tables, and it keeps termination protection.
 func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack) error {
-	if _, err := Weigh(ctx, client, s); err != nil {
+	if _, err := PreviewDelete(ctx, client, s); err != nil {
 		return err
 	}
 	left := *s

@@ -70,9 +70,10 @@ var dead = []types.StackStatus{
 	types.StackStatusRollbackComplete, types.StackStatusRollbackFailed, types.StackStatusCreateFailed, types.StackStatusDeleteFailed,
 }
 
-// Standing returns nil if a stack can be deployed to: if it does not exist (s is nil) or is usable. Otherwise
-// it returns a *BusyError, a *FailedError, or an error for a stack of another program, unless adopt is true.
-func Standing(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
+// CheckDeployable returns nil if a stack can be deployed to: if it does not exist (s is nil) or is usable.
+// Otherwise it returns a *BusyError, a *FailedError, or an error for a stack of another program, unless adopt
+// is true.
+func CheckDeployable(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
 	case s == nil:
 		return nil

@@ -66,7 +66,7 @@ func (s *Stack) Running() bool { return s != nil && isRunning(types.StackStatus(
 func Find(ctx context.Context, client *cloudformation.Client, name string) (*Stack, error) {
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {
-	case isAbsent(err):
+	case isMissing(err):
 		return nil, nil //nolint:nilnil // nil means absent
 	case err != nil:
 		return nil, requestError("describe the stack "+name, name, err)

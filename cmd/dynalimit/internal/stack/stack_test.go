@@ -114,7 +114,7 @@ func found(t *testing.T, p *stacktest.Player) *stack.Stack {
 // not is left.
 func TestDeletionKeepsTables(t *testing.T) {
 	p := &stacktest.Player{First: func() *stacktest.Stage { return standing("CREATE_COMPLETE", retains, "DELETE_COMPLETE") }}
-	farewell, err := stack.Weigh(t.Context(), p.Client(), found(t, p))
+	farewell, err := stack.PreviewDelete(t.Context(), p.Client(), found(t, p))
 	require.NoError(t, err)
 	assert.Len(t, farewell.Stays, 1)
 	assert.Len(t, farewell.Goes, 1)
@@ -126,7 +126,7 @@ func TestDeletionKeepsTables(t *testing.T) {
 	p = &stacktest.Player{First: func() *stacktest.Stage {
 		return standing("CREATE_COMPLETE", strings.ReplaceAll(retains, "Retain", "Delete"), "")
 	}}
-	_, err = stack.Weigh(t.Context(), p.Client(), found(t, p))
+	_, err = stack.PreviewDelete(t.Context(), p.Client(), found(t, p))
 	require.ErrorContains(t, err, "the tables limits would be deleted with the stack limits")
 }
 
@@ -153,7 +153,7 @@ func TestHalfDeleted(t *testing.T) {
 		)}
 		p := &stacktest.Player{First: func() *stacktest.Stage { return stage }}
 		s := found(t, p)
-		err := stack.Standing(t.Context(), p.Client(), s, false)
+		err := stack.CheckDeployable(t.Context(), p.Client(), s, false)
 		require.ErrorContains(t, err, "is half deleted (DELETE_FAILED) because Table: it is in use: CloudFormation")
 		synctest.Test(t, func(t *testing.T) { err = stack.CleanUp(t.Context(), p.Client(), s) })
 		if policy == "Retain" {

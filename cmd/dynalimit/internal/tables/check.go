@@ -27,7 +27,7 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 		c.addFinding("keys", c.checkKeys())
 	}
 	if c.foreign || c.Status == string(types.TableStatusCreating) {
-		return c.judgeState()
+		return c.finalState()
 	}
 	var ttl, recovery Finding
 	if d != nil {
@@ -39,7 +39,7 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 	}
 	if c.Refused { // the library would refuse to complete the table
 		c.Findings = append(c.Findings, layout...)
-		return c.judgeState()
+		return c.finalState()
 	}
 	if d != nil {
 		for _, want := range p.Input.GlobalSecondaryIndexes {
@@ -52,11 +52,11 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 		c.addFinding("protection", c.checkProtection())
 	}
 	c.Findings = append(c.Findings, layout...)
-	return c.judgeState()
+	return c.finalState()
 }
 
-// judgeState returns the state with its verdict.
-func (c *checking) judgeState() State {
+// finalState returns the state with Ready set: the table was described, and no finding is a fault.
+func (c *checking) finalState() State {
 	d := c.described
 	c.Ready = d != nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == Wrong })
 	return c.State
@@ -88,10 +88,11 @@ func (c *checking) addFinding(check string, f Finding) {
 	c.Findings = append(c.Findings, f)
 }
 
-// noteUnread records a failed read.
-func (c *checking) noteUnread(what string, err error) Finding {
+// recordFailure records a failed read of a table's setting, and returns the finding that the setting could not
+// be checked.
+func (c *checking) recordFailure(what string, err error) Finding {
 	c.failures = append(c.failures, fmt.Errorf("%s of %s: %w", what, c.plan.Name(), err))
-	return Unseen("%s", c.why(err))
+	return CannotCheck("%s", c.why(err))
 }
 
 // checkStatus checks the table's status. ACTIVE and UPDATING are fine, other ones are faults.
@@ -126,7 +127,7 @@ func (c *checking) checkKeys() Finding {
 	c.foreign = true
 	return Finding{
 		Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", f.Found, f.Want),
-		Means: "it is a table of something else: name another one", Fix: c.plan.Flags.OtherTable(),
+		Means: "it is a table of something else: name another one", Fix: c.plan.Flags.OtherTableCommand(),
 	}
 }
 
@@ -147,11 +148,11 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	key, wrong := c.keyFault(aws.ToString(want.IndexName))
 	switch {
 	case wrong && key.Found == "":
-		return Finding{Status: Wrong, Found: "it is missing", Means: "lists that read it fail", Fix: c.addIndex(want)}
+		return Finding{Status: Wrong, Found: "it is missing", Means: "lists that read it fail", Fix: c.addIndexCommand(want)}
 	case wrong:
 		return Finding{
 			Status: Wrong, Found: fmt.Sprintf("it has the key (%s), not (%s)", key.Found, key.Want),
-			Means: "it is an index of something else, so the table is: name another one", Fix: c.plan.Flags.OtherTable(),
+			Means: "it is an index of something else, so the table is: name another one", Fix: c.plan.Flags.OtherTableCommand(),
 		}
 	}
 	x := c.described.GlobalSecondaryIndexes[table.FindIndex(c.described, aws.ToString(want.IndexName))]
@@ -176,8 +177,8 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	return f
 }
 
-// addIndex returns the command of the AWS CLI that adds the index x to the table.
-func (c *checking) addIndex(x types.GlobalSecondaryIndex) string {
+// addIndexCommand returns the command of the AWS CLI that adds the index x to the table.
+func (c *checking) addIndexCommand(x types.GlobalSecondaryIndex) string {
 	var hash, sort string
 	for _, k := range x.KeySchema {
 		if k.KeyType == types.KeyTypeHash {
@@ -213,7 +214,7 @@ func (c *checking) checkBilling() Finding {
 func (c *checking) checkTTL(ctx context.Context) Finding {
 	out, err := c.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: c.plan.Input.TableName})
 	if err != nil {
-		return c.noteUnread("describe the TTL", err)
+		return c.recordFailure("describe the TTL", err)
 	}
 	d := out.TimeToLiveDescription
 	if d != nil && (d.TimeToLiveStatus == types.TimeToLiveStatusEnabled || d.TimeToLiveStatus == types.TimeToLiveStatusEnabling) {
@@ -251,11 +252,11 @@ func (c *checking) checkStream() Finding {
 // off. Recovery is Unclear if the engine does not know it or denies the request.
 func (c *checking) checkRecovery(ctx context.Context) Finding {
 	out, err := c.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: c.plan.Input.TableName})
-	if c.Recovery = Unclear; Unknown(err) || Denied(err) {
-		return Unseen("%s", c.why(err))
+	if c.Recovery = Unclear; IsUnknown(err) || IsDenied(err) {
+		return CannotCheck("%s", c.why(err))
 	}
 	if err != nil {
-		return c.noteUnread("describe the backups", err)
+		return c.recordFailure("describe the backups", err)
 	}
 	c.Recovery = No
 	if d := out.ContinuousBackupsDescription; d != nil && d.PointInTimeRecoveryDescription != nil {
@@ -276,7 +277,7 @@ func (c *checking) checkProtection() Finding {
 	case No:
 		return Finding{Status: Warning, Found: "off", Means: "anybody who may delete tables deletes it with one command", Fix: c.plan.createCommand()}
 	}
-	return Unseen("the answer does not say")
+	return CannotCheck("the answer does not say")
 }
 
 // checkLayout reads the version record into c.Layout, and sets c.Refused if the library refuses the
@@ -288,7 +289,7 @@ func (c *checking) checkLayout(ctx context.Context) []Finding {
 	}
 	out, err := c.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: c.plan.Input.TableName, Key: schema.VersionKey().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
-		return found(c.noteUnread("read the version record", err))
+		return found(c.recordFailure("read the version record", err))
 	}
 	record, marked := schema.DecodeVersion(out.Item)
 	c.Layout, c.CompositeOnly = record.Schema, record.CompositeOnly
@@ -298,24 +299,25 @@ func (c *checking) checkLayout(ctx context.Context) []Finding {
 	c.Refused = refused
 	switch {
 	case refused && version.Schema != record.Schema: // the record of zae-limiter 0.10 has another key
-		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.exportZae()})
+		return found(Finding{Status: Wrong, Found: "layout " + version.Schema + " of zae-limiter", Means: "every call fails: " + version.Reason, Fix: c.plan.Flags.exportZaeCommand()})
 	case refused:
 		return found(Finding{
 			Status: Wrong, Found: fmt.Sprintf("layout %s, and this program knows %s", version.Schema, version.KnownSchema),
 			Means: "every call fails: " + version.Reason, Fix: "dynalimit --version",
 		})
 	case err != nil && !malformed:
-		return append(found(Unseen("%s", c.why(err))), c.olderItems(record))
+		return append(found(CannotCheck("%s", c.why(err))), c.olderItemsFinding(record))
 	case !marked:
-		f := c.unmarkedTable()
+		f := c.unmarkedFinding()
 		c.Refused = f.Status == Wrong // another product's
 		return found(f)
 	}
-	return append(found(Fine("layout %s", record.Schema)), c.olderItems(record))
+	return append(found(Fine("layout %s", record.Schema)), c.olderItemsFinding(record))
 }
 
-// olderItems reports whether items of an older layout may be left.
-func (c *checking) olderItems(record schema.VersionRecord) Finding {
+// olderItemsFinding returns the finding about items of an older layout: a warning unless the version record
+// says that none is left.
+func (c *checking) olderItemsFinding(record schema.VersionRecord) Finding {
 	if record.CompositeOnly {
 		return Finding{Check: "older items", Status: OK, Found: "none, the table is of today's layout"}
 	}
@@ -326,9 +328,9 @@ func (c *checking) olderItems(record schema.VersionRecord) Finding {
 	}
 }
 
-// unmarkedTable returns the finding of a table without a version record: if it is empty, dynalimit did not
+// unmarkedFinding returns the finding of a table without a version record: if it is empty, dynalimit did not
 // create it; if not, another program probably uses it.
-func (c *checking) unmarkedTable() Finding {
+func (c *checking) unmarkedFinding() Finding {
 	f := Finding{
 		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",
 		Fix: c.plan.createCommand(),
@@ -336,7 +338,7 @@ func (c *checking) unmarkedTable() Finding {
 	if c.Items > 0 {
 		f.Status, f.Found = Wrong, fmt.Sprintf("there is no record of its version, and about %d items", c.Items)
 		f.Means = "they are probably another program's: name another table; if they are zae-limiter's, run 'dynalimit migrate'"
-		f.Fix = c.plan.Flags.OtherTable()
+		f.Fix = c.plan.Flags.OtherTableCommand()
 	}
 	return f
 }

@@ -31,9 +31,9 @@ type Client interface {
 
 var _ Client = (*dynamodb.Client)(nil)
 
-// Unknown reports whether an error means that the engine does not know the operation. Engines
-// for development implement only a part of DynamoDB.
-func Unknown(err error) bool {
+// IsUnknown reports whether an error means that the engine does not know the operation. Engines for development
+// implement only a part of DynamoDB.
+func IsUnknown(err error) bool {
 	var api smithy.APIError
 	if !errors.As(err, &api) {
 		return false
@@ -49,8 +49,8 @@ func isMissing(err error) bool {
 	return resource || table
 }
 
-// Denied reports whether an error means that a permission is missing.
-func Denied(err error) bool {
+// IsDenied reports whether an error means that a permission is missing.
+func IsDenied(err error) bool {
 	var api smithy.APIError
 	return errors.As(err, &api) && strings.HasPrefix(api.ErrorCode(), "AccessDenied")
 }

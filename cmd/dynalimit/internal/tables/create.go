@@ -42,7 +42,7 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	if r.State, err = Look(ctx, client, p); err != nil {
 		return r, err
 	}
-	if want.Existing && !r.State.There() {
+	if want.Existing && !r.State.Exists() {
 		return r, fmt.Errorf("there is no table %s here, and --existing makes none: wait until it is restored, or name yours with --table and --region", p.Name())
 	}
 	empty, err := isEmpty(ctx, client, p, r.State)
@@ -67,7 +67,7 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 func carryOut(ctx context.Context, client Client, p Plan, want Settings, report func(string), steps []Step) error {
 	made := &maker{Client: client, want: want, report: report, plan: p}
 	switch err := p.Make(ctx, made); {
-	case Unknown(err) && want.KMSKey != "":
+	case IsUnknown(err) && want.KMSKey != "":
 		return fmt.Errorf("%w; leave --kms-key out with this engine", err)
 	case err != nil:
 		return err
@@ -87,7 +87,7 @@ func carryOut(ctx context.Context, client Client, p Plan, want Settings, report 
 // isEmpty reports whether a table without the mark of today's layout contains at most its version
 // record. It is false for other tables.
 func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
-	if p.Layout == nil || !s.There() || s.CompositeOnly || s.foreign {
+	if p.Layout == nil || !s.Exists() || s.CompositeOnly || s.foreign {
 		return false, nil
 	}
 	out, err := client.Scan(ctx, &dynamodb.ScanInput{TableName: p.Input.TableName, Limit: aws.Int32(2), ConsistentRead: aws.Bool(true)})
@@ -170,7 +170,7 @@ func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	switch {
 	case err == nil:
 		step.Done = true
-	case Unknown(err):
+	case IsUnknown(err):
 		step.Skipped = "this engine does not know it"
 		return nil
 	}
@@ -190,7 +190,7 @@ func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	case step == StepProtection && now.Protection != Yes:
 		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
 	case step == StepKey:
-		return m.setKey(ctx, now)
+		return m.setKMSKey(ctx, now)
 	case step == StepRecovery:
 		return m.enableRecovery(ctx, now)
 	case step == StepTags && len(missingTags(now.Tags, m.want.Tags)) > 0:
@@ -200,10 +200,10 @@ func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	return nil // included in the creation
 }
 
-// setKey sets the table's KMS key and waits for the end. It does nothing if the key is in use
+// setKMSKey sets the table's KMS key and waits for the end. It does nothing if the key is in use
 // already.
-func (m *maker) setKey(ctx context.Context, now State) error {
-	if sameKey(now.KMSKey, m.want.KMSKey) {
+func (m *maker) setKMSKey(ctx context.Context, now State) error {
+	if isSameKMSKey(now.KMSKey, m.want.KMSKey) {
 		return nil
 	}
 	err := m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryptWith(m.want.KMSKey)})

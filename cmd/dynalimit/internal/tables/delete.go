@@ -40,11 +40,11 @@ type Backup struct {
 	At   time.Time `json:"at"`
 }
 
-// Weigh counts a table's items and finds its newest backup, before a deletion. ok is false if the
-// table does not exist.
-func Weigh(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
+// PreviewDelete counts a table's items and finds its newest backup, for the question before a deletion. ok is
+// false if the table does not exist.
+func PreviewDelete(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
 	s, err := Look(ctx, client, p)
-	if err != nil || !s.There() {
+	if err != nil || !s.Exists() {
 		return Loss{Table: p.Name()}, false, err
 	}
 	l = Loss{Table: p.Name(), Known: s.Items, Protected: s.Protection == Yes, Recovery: s.Recovery, id: s.id}
@@ -81,7 +81,7 @@ func newestBackup(ctx context.Context, client Client, table string) (*Backup, er
 	for {
 		out, err := client.ListBackups(ctx, in)
 		switch {
-		case Unknown(err) || Denied(err):
+		case IsUnknown(err) || IsDenied(err):
 			return nil, nil //nolint:nilnil // none is visible
 		case err != nil:
 			return nil, fmt.Errorf("list the backups of %s: %w", table, err)
@@ -115,8 +115,8 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	return b, nil
 }
 
-// Delete deletes the weighed table and waits until it is gone. If the deletion fails, Delete
-// restores the protection that it removed.
+// Delete deletes the table that PreviewDelete described, and waits until it is gone. If the deletion fails,
+// Delete restores the protection that it removed.
 func Delete(ctx context.Context, client Client, l Loss) error {
 	if err := l.beginDelete(ctx, client); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (l Loss) beginDelete(ctx context.Context, client Client) error {
 	return err
 }
 
-// checkSame fails if the table has been replaced by another with the same name since Weigh.
+// checkSame fails if the table has been replaced by another with the same name since PreviewDelete.
 func (l Loss) checkSame(ctx context.Context, client Client) error {
 	if l.id == "" {
 		return nil

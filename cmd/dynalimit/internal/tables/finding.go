@@ -33,13 +33,13 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Fine returns the finding of a check without a fault.
+// Fine returns the finding of a check that found no fault, with found as its text.
 func Fine(found string, args ...any) Finding {
 	return Finding{Status: OK, Found: fmt.Sprintf(found, args...)}
 }
 
-// Unseen returns the finding of an impossible check.
-func Unseen(why string, args ...any) Finding {
+// CannotCheck returns the finding of a check that could not be made, for the reason why.
+func CannotCheck(why string, args ...any) Finding {
 	return Finding{Status: Unchecked, Found: fmt.Sprintf(why, args...)}
 }
 
@@ -62,12 +62,13 @@ func (f Flags) OfAWS(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + f.AWS
 }
 
-// exportZae returns the command that exports a table of zae-limiter.
-func (f Flags) exportZae() string {
+// exportZaeCommand returns the command that exports a table of zae-limiter.
+func (f Flags) exportZaeCommand() string {
 	return "dynalimit manifest export --from-zae " + f.Table + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }
 
-// OtherTable returns the command that creates a table with another name.
-func (f Flags) OtherTable() string {
+// OtherTableCommand returns the command that creates a table with another name, because the present one belongs
+// to another program.
+func (f Flags) OtherTableCommand() string {
 	return "dynalimit table create --table " + f.Table + "-limits" + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }

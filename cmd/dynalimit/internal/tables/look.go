@@ -51,14 +51,14 @@ func Look(ctx context.Context, client Client, p Plan) (State, error) {
 
 // readTags sets s.Tags. They stay nil if the engine does not know tags or denies the request.
 func (s *State) readTags(ctx context.Context, client Client) error {
-	if !s.There() || s.Status == string(types.TableStatusCreating) {
+	if !s.Exists() || s.Status == string(types.TableStatusCreating) {
 		return nil // no further request is possible
 	}
 	in := &dynamodb.ListTagsOfResourceInput{ResourceArn: &s.ARN}
 	for {
 		out, err := client.ListTagsOfResource(ctx, in)
 		switch {
-		case Unknown(err) || Denied(err):
+		case IsUnknown(err) || IsDenied(err):
 			return nil
 		case err != nil:
 			return fmt.Errorf("list the tags of %s: %w", s.Name, err)

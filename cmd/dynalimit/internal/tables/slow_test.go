@@ -220,7 +220,7 @@ func TestProtectionComesBack(t *testing.T) {
 		require.NoError(t, Delete(t.Context(), s, Loss{Table: "limits", Protected: true}))
 		state, err = Look(t.Context(), s, p)
 		require.NoError(t, err)
-		assert.False(t, state.There())
+		assert.False(t, state.Exists())
 	})
 }
 

@@ -17,7 +17,7 @@ const (
 	Unclear On = "unknown"
 )
 
-// onIf returns Yes or No.
+// onIf returns a setting as Yes if it is on, else as No.
 func onIf(yes bool) On {
 	if yes {
 		return Yes
@@ -74,8 +74,8 @@ type State struct {
 	failures []error
 }
 
-// There reports whether the table exists.
-func (s State) There() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
+// Exists reports whether the table exists.
+func (s State) Exists() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
 
 // describeState converts a description of the table name. A nil description gives the state of a
 // missing table.

@@ -56,7 +56,7 @@ func Steps(s State, p Plan, want Settings, empty bool) []Step {
 			steps = append(steps, Step{Step: step, About: fmt.Sprintf(about, args...)})
 		}
 	}
-	there := s.There()
+	there := s.Exists()
 	add(!there, StepTable, "the table, on demand%s", withIndexes(p))
 	add(s.TTL == "", StepTTL, "items expire by the attribute %s", p.TTL)
 	add(p.Layout != nil && s.Layout == "", StepLayout, "the record of its layout")
@@ -64,7 +64,7 @@ func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	add(want.Stream && s.Stream == "", StepStream, "a stream of new and old images")
 	add(want.Protection && s.Protection != Yes, StepProtection, "deletion protection")
 	add(want.Recovery && s.Recovery != Yes, StepRecovery, "point-in-time recovery, 35 days back")
-	add(want.KMSKey != "" && !sameKey(s.KMSKey, want.KMSKey), StepKey, "encryption under %s", want.KMSKey)
+	add(want.KMSKey != "" && !isSameKMSKey(s.KMSKey, want.KMSKey), StepKey, "encryption under %s", want.KMSKey)
 	if missing := missingTags(s.Tags, want.Tags); len(missing) > 0 {
 		add(true, StepTags, "tags %s", strings.Join(missing, ", "))
 	}
@@ -83,8 +83,8 @@ func withIndexes(p Plan) string {
 	return ", with the indexes " + strings.Join(names, ", ")
 }
 
-// sameKey compares the ARN of a key with a user's name for it.
-func sameKey(arn, named string) bool {
+// isSameKMSKey reports whether the ARN of a table's KMS key is the key that a user named by ARN or id.
+func isSameKMSKey(arn, named string) bool {
 	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
 }
 

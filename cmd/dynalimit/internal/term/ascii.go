@@ -23,9 +23,9 @@ func (a ascii) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Drawn returns a text with its drawing characters replaced by ASCII, if the terminal displays only
+// ForTerminal returns a text with its drawing characters replaced by ASCII, if the terminal displays only
 // ASCII.
-func (o *Output) Drawn(text string) string {
+func (o *Output) ForTerminal(text string) string {
 	if o.ASCII {
 		return inASCII.Replace(text)
 	}

@@ -81,10 +81,10 @@ func (o *Output) Err() error { return o.failed }
 // Notef writes a note.
 func (o *Output) Notef(format string, args ...any) {
 	o.silence.Load().restartWait()
-	o.noteLine(format, args...)
+	o.writeNoteLine(format, args...)
 }
 
-// Show prints a value as JSON if o.JSON is set, else it calls people to print it.
+// Show prints a result: value as JSON if o.JSON is set, else by calling people.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {
 		people()

@@ -36,9 +36,9 @@ func (o *Output) Watch(what string) (over func()) {
 		case s.ended:
 			return
 		case s.told:
-			o.noteLine("dynalimit: still waiting for %s, %v; Ctrl-C ends it", what, time.Since(s.since).Round(time.Second))
+			o.writeNoteLine("dynalimit: still waiting for %s, %v; Ctrl-C ends it", what, time.Since(s.since).Round(time.Second))
 		default:
-			o.noteLine("dynalimit: waiting for %s; Ctrl-C ends it", what)
+			o.writeNoteLine("dynalimit: waiting for %s; Ctrl-C ends it", what)
 		}
 		s.told = true
 		s.timer.Reset(again)
@@ -55,7 +55,7 @@ func (o *Output) Watch(what string) (over func()) {
 	}
 }
 
-// pauseNotes stops the notes until restartWait. A nil silence does nothing.
+// pauseNotes stops the notes about a wait until restartWait. A nil silence does nothing.
 func (s *silence) pauseNotes() {
 	if s == nil {
 		return
@@ -65,7 +65,7 @@ func (s *silence) pauseNotes() {
 	s.timer.Stop()
 }
 
-// endNotes stops the notes of this wait for good.
+// endNotes stops the notes about this wait for good.
 func (s *silence) endNotes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,15 +73,16 @@ func (s *silence) endNotes() {
 	s.timer.Stop()
 }
 
-// restartWait restarts the wait after an output.
+// restartWait makes the next note about a wait come only after a further silence, because something was
+// printed.
 func (s *silence) restartWait() {
 	if s != nil {
-		s.restartQuietly(s.first)
+		s.restartWithin(s.first)
 	}
 }
 
-// restartQuietly starts the wait for the next note again. That note comes after d at the earliest.
-func (s *silence) restartQuietly(d time.Duration) {
+// restartWithin starts the wait for the next note again. That note comes after d at the earliest.
+func (s *silence) restartWithin(d time.Duration) {
 	if s == nil {
 		return
 	}
@@ -94,8 +95,10 @@ func (s *silence) restartQuietly(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-// noteLine writes a note about the silence without breaking it.
-func (o *Output) noteLine(format string, args ...any) { o.writeNote(fmt.Sprintf(format+"\n", args...)) }
+// writeNoteLine writes a note about a wait. Unlike Notef it does not restart that wait.
+func (o *Output) writeNoteLine(format string, args ...any) {
+	o.writeNote(fmt.Sprintf(format+"\n", args...))
+}
 
 // noting is held while a note is written, because a command and its silence write from two
 // goroutines.

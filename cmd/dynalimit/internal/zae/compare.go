@@ -79,10 +79,10 @@ func (t *translator) accessThere(entity, resource string) string {
 		case f.disabled != nil && *f.disabled:
 			return refused
 		case f.disabled != nil:
-			return t.limitsOf(all, false)
+			return t.describeLimitsInForce(all, false)
 		}
 	}
-	return t.limitsOf(all, false)
+	return t.describeLimitsInForce(all, false)
 }
 
 // accessHere describes the treatment of an entity's calls on a resource by the manifest, in the words of
@@ -94,12 +94,12 @@ func (t *translator) accessHere(entity, resource string) string {
 			return refused
 		}
 	}
-	return t.limitsOf(all, true)
+	return t.describeLimitsInForce(all, true)
 }
 
-// limitsOf describes the source in force among all, the most specific first. With unlimited, an
+// describeLimitsInForce describes the source in force among all, the most specific first. With unlimited, an
 // unlimited source counts too.
-func (t *translator) limitsOf(all [4]admin.Scope, unlimited bool) string {
+func (t *translator) describeLimitsInForce(all [4]admin.Scope, unlimited bool) string {
 	for _, at := range all {
 		if unlimited && t.out.Manifest.Configs[at].Unlimited {
 			return free
@@ -151,9 +151,9 @@ func (t *translator) cutChains() {
 	}
 }
 
-// cascadeOfCalls reports the parents of records without a decision about charging. Until zae-limiter 0.5 each
-// call made that decision.
-func (t *translator) cascadeOfCalls() {
+// reportUndecidedParents reports the parents of records that do not say whether to charge the parent. Until
+// zae-limiter 0.5 each call made that decision.
+func (t *translator) reportUndecidedParents() {
 	children := map[string]int{}
 	for id := range t.silent {
 		children[t.out.Manifest.Entities[id].Record.ParentID]++

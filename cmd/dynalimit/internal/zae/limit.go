@@ -107,7 +107,7 @@ func windowOf(compact, zone string) (w calendar.Windows, why string) {
 	if zone == "" {
 		zone = "UTC"
 	}
-	if unit == "hour" && !wholeHours(zone) {
+	if unit == "hour" && !hasWholeHours(zone) {
 		return w, fmt.Sprintf("its hours are those of %s, which do not begin with the hours of UTC; windows here do: write {window: hour} if that is close enough", zone)
 	}
 	if unit == "hour" {
@@ -120,8 +120,9 @@ func windowOf(compact, zone string) (w calendar.Windows, why string) {
 	return w, ""
 }
 
-// wholeHours reports whether the hours of a zone begin with those of UTC, in January and July.
-func wholeHours(zone string) bool {
+// hasWholeHours reports whether the hours of a zone begin with those of UTC, in January and July. Only then do
+// its hourly windows begin as here.
+func hasWholeHours(zone string) bool {
 	location, err := calendar.LoadZone(zone)
 	if err != nil {
 		return true // the zone is refused by its name

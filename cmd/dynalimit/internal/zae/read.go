@@ -117,7 +117,7 @@ func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	switch {
 	case !later && (record.CompositeOnly || record.UpdatedBy == layout.Writer):
 		return nil, fmt.Errorf("table %q is one of dynalimit: read it with 'dynalimit manifest export --table %s'", name, name)
-	case later && !knownLayout(s.Layout):
+	case later && !isKnownLayout(s.Layout):
 		return nil, fmt.Errorf("table %q has the layout %s of zae-limiter, and the newest one that is known here is %s: use a newer version of dynalimit", name, s.Layout, newest)
 	case !later && len(ids) == 0 && namespace != "":
 		return nil, fmt.Errorf("table %q has a layout without namespaces: leave --from-namespace out", name)
@@ -172,8 +172,8 @@ func (s *Source) ownsPartition(pk string) bool {
 	return inside && slices.ContainsFunc([]string{"ENTITY#", "RESOURCE#", "SYSTEM#"}, func(kind string) bool { return strings.HasPrefix(rest, kind) })
 }
 
-// knownLayout reports whether a layout with namespaces is known.
-func knownLayout(version string) bool {
+// isKnownLayout reports whether this program can read a layout of zae-limiter with namespaces.
+func isKnownLayout(version string) bool {
 	var major, minor, patch int
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
 	return err == nil && major == 0 && minor <= 10

@@ -48,8 +48,8 @@ type translator struct {
 	silent map[string]bool
 }
 
-// Translate returns the manifest of the table. Its name is manager. namespace is its dynalimit
-// namespace, or "".
+// Translate converts the table that Read has read to a manifest with the name manager, and lists the parts that
+// a manifest cannot express. namespace is its dynalimit namespace, or "".
 func (s *Source) Translate(manager, namespace string) Translation {
 	t := &translator{flags: map[admin.Scope]flags{}, limited: map[admin.Scope]string{}, silent: map[string]bool{}}
 	t.out.Manifest = &manifest.Manifest{Name: manager, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]manifest.Entity{}}
@@ -85,14 +85,14 @@ func (s *Source) Translate(manager, namespace string) Translation {
 	}
 	for at, item := range composite {
 		if unused[at] && schema.ConfigVersion(item) == 0 {
-			t.nameUnused(at, item)
+			t.reportUnusedLimits(at, item)
 			continue
 		}
 		t.addSource(at, item)
 	}
 	t.compareAll()
 	t.cutChains()
-	t.cascadeOfCalls()
+	t.reportUndecidedParents()
 	slices.Sort(t.out.Lacks)
 	slices.Sort(t.out.Differs)
 	return t.out
@@ -224,9 +224,9 @@ func (t *translator) addSource(at admin.Scope, item schema.Item) {
 	}
 }
 
-// nameUnused names the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
+// reportUnusedLimits reports the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
 // not in the manifest, because no call used them.
-func (t *translator) nameUnused(at admin.Scope, item schema.Item) {
+func (t *translator) reportUnusedLimits(at admin.Scope, item schema.Item) {
 	c := admin.LimitConfig{}
 	limits, _ := storedLimits(item) // these are of one prefix
 	for _, name := range slices.Sorted(maps.Keys(limits)) {

@@ -55,8 +55,8 @@ func (p *Player) Requests(action string) (all []url.Values) {
 	return all
 }
 
-// Set puts a stack on a stage. Later requests get that stage's answers.
-func (p *Player) Set(stack string, stage *Stage) {
+// SetStage puts a stack on a stage of its recording. Later requests get that stage's answers.
+func (p *Player) SetStage(stack string, stage *Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stages == nil {
