@@ -46,8 +46,8 @@ func adjustmentOf(a ledger.Adjustment) Adjustment {
 
 const maxReason = 256
 
-// validate checks the id, the amount and the reason. It does not check the label and the day,
-// which need the organisation's configuration.
+// validate checks the id, the amount and the reason of an adjustment, before its organisation is read. The
+// label and the day are checked later, because they need the organisation's configuration.
 func (a Adjustment) validate() error {
 	if err := validUUID("id", a.ID); err != nil {
 		return err
@@ -86,7 +86,7 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 		return a, invalid("day", "%s is before the organisation was made; give %s or a later day", a.Day, first)
 	}
 	if !slices.Contains(t.labels, a.Label) {
-		return a, invalidLabel(a.Label)
+		return a, invalidLabelError(a.Label)
 	}
 	if err := c.tenants.registerApp(ctx, t); err != nil {
 		return a, err
@@ -97,7 +97,7 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 		return a, err
 	}
 	if err := c.writeOperation(ctx, o); err != nil {
-		return a, asUnavailable("Adjust", err)
+		return a, asCallFailure("Adjust", err)
 	}
 	if v := o.Verdict; v.Conflict {
 		return a, fmt.Errorf("%w: the adjustment id %s was used with other contents, on day %s for label %q", ErrConflict,
@@ -117,10 +117,10 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	if err != nil {
 		return nil, err
 	}
-	return t.account(a.Label, a.Day).Adjustment(ledger.Adjustment{
+	return t.account(a.Label, a.Day).NewAdjustment(ledger.Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, Reason: a.Reason, At: a.At.UTC(),
 		Change: money.FromMicros(a.DeltaMicros), AnyDay: anyDay, Event: desk.layout.Item(event),
-	}, t.calendar.Reopens(a.Day, a.At)), nil
+	}, t.calendar.MayBeClosed(a.Day, a.At)), nil
 }
 
 // listAdjustments returns the adjustments of an app, or of a whole organisation if app is empty,
@@ -142,7 +142,7 @@ func (c *charges) listAdjustments(ctx context.Context, org, app string) iter.Seq
 			return err
 		})
 		if err != nil {
-			yield(Adjustment{}, failure("Adjustments", err))
+			yield(Adjustment{}, wrapFailure("Adjustments", err))
 			return
 		}
 		slices.SortStableFunc(all, func(a, b Adjustment) int { return a.At.Compare(b.At) })

@@ -65,7 +65,7 @@ func (c configItem) mayReplace(what string, version int64) error {
 // PUT. The change is nil if an earlier try of the PUT, without an answer, has stored it.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
-	seen, err := adm.orgBefore(ctx, org.ID)
+	seen, err := adm.loadBeforePut(ctx, org.ID)
 	if err != nil || seen.Writer == writer {
 		return seen, nil, err
 	}
@@ -79,7 +79,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	created := now
 	if seen.Zone != "" { // also if it was deleted: the stored sums depend on the zone
 		created = time.Unix(seen.Created, 0)
-		if org, err = org.inPlaceOf(seen); err != nil {
+		if org, err = org.keepFixedFields(seen); err != nil {
 			return orgItem{}, nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 		if apps[id].isDeleted() {
 			continue
 		}
-		a := apps[id].app(id)
+		a := apps[id].asAppWithID(id)
 		if err := validateApp(org, a); err != nil {
 			return orgItem{}, nil, err
 		}
@@ -102,9 +102,9 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	return item, c, err
 }
 
-// inPlaceOf returns o with the fields that cannot change, time zone and scope, from the stored item. It
-// returns an error if o has other values for them.
-func (o Org) inPlaceOf(seen orgItem) (Org, error) {
+// keepFixedFields returns o with the fields that a PUT cannot change, time zone and scope, from the stored
+// item. It returns an error if o has other values for them.
+func (o Org) keepFixedFields(seen orgItem) (Org, error) {
 	const advice = "%s is %s and cannot be changed, because stored sums depend on it; leave it as it is, or put a new organisation"
 	switch {
 	case o.Timezone != "" && o.Timezone != seen.Zone:
@@ -116,12 +116,12 @@ func (o Org) inPlaceOf(seen orgItem) (Org, error) {
 	return o, nil
 }
 
-// orgBefore returns an organisation's item before a PUT. It may be a tombstone, or the zero
-// item if nothing is stored.
-func (adm *administration) orgBefore(ctx context.Context, org string) (orgItem, error) {
+// loadBeforePut reads an organisation's item before a PUT. It may be a tombstone, or the zero item if nothing
+// is stored; an unfinished deletion is ErrConflict.
+func (adm *administration) loadBeforePut(ctx context.Context, org string) (orgItem, error) {
 	seen, err := adm.items.loadOrg(ctx, org)
 	switch {
-	case deletedOrg(seen, err):
+	case isDeletedOrg(seen, err):
 		err = seen.checkComplete("organisation "+org, fault.DeleteOrg)
 	case errors.Is(err, ErrNotFound):
 		err = nil
@@ -176,7 +176,7 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	if err != nil {
 		return App{}, adminError("PutApp", err)
 	}
-	return stored.app(app.ID), nil
+	return stored.asAppWithID(app.ID), nil
 }
 
 // decideApp returns the new item of an app and the change that stores it, with the organisation's labels.
@@ -224,7 +224,7 @@ func (adm *administration) appChange(now time.Time, e audit.Event, item, seen ap
 	if seen.Version != 0 && !seen.isDeleted() {
 		e.Action = actionAppUpdated
 	}
-	event, err := adm.desk.newEvent(now, e, seen.app(e.Resource).eventFields(), item.app(e.Resource).eventFields())
+	event, err := adm.desk.newEvent(now, e, seen.asAppWithID(e.Resource).eventFields(), item.asAppWithID(e.Resource).eventFields())
 	if err != nil {
 		return nil, err
 	}
@@ -258,47 +258,47 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	if err != nil {
 		return App{}, adminError("GetApp", err)
 	}
-	if o, err := decodeOrg(org, items[orgKey(org)]); deletedOrg(o, err) {
+	if o, err := decodeOrg(org, items[orgKey(org)]); isDeletedOrg(o, err) {
 		return App{}, err
 	}
-	a, err := foundApp(org, app, items[appKey(org, app)])
+	a, err := decodeLiveApp(org, app, items[appKey(org, app)])
 	if err != nil {
 		return App{}, adminError("GetApp", err)
 	}
-	return a.app(app), nil
+	return a.asAppWithID(app), nil
 }
 
-// apps reads the apps of an organisation that are not deleted, ordered by id. An error is the
+// listApps reads the apps of an organisation that are not deleted, ordered by id. An error is the
 // last element: ErrNotFound if the organisation was deleted.
-func (adm *administration) apps(ctx context.Context, org string) iter.Seq2[App, error] {
+func (adm *administration) listApps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
 		o, err := adm.items.loadOrg(ctx, org)
-		if deletedOrg(o, err) {
+		if isDeletedOrg(o, err) {
 			yield(App{}, err)
 			return
 		}
 		apps, err := adm.items.loadApps(ctx, org)
 		if err != nil {
-			yield(App{}, failure("Apps", err))
+			yield(App{}, wrapFailure("Apps", err))
 			return
 		}
 		for _, id := range slices.Sorted(maps.Keys(apps)) {
-			if !apps[id].isDeleted() && !yield(apps[id].app(id), nil) {
+			if !apps[id].isDeleted() && !yield(apps[id].asAppWithID(id), nil) {
 				return
 			}
 		}
 	}
 }
 
-// orgs scans the control table for organisations and leaves out deleted ones. An organisation
+// listOrgs scans the control table for organisations and leaves out deleted ones. An organisation
 // with an unreadable configuration comes last, with its id and its error. A failed scan ends the
 // sequence.
-func (adm *administration) orgs(ctx context.Context) iter.Seq2[Org, error] {
+func (adm *administration) listOrgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		refused := map[string]error{}
 		for item, err := range adm.desk.scanRoots(ctx, orgPrefix, false) {
 			if err != nil {
-				yield(Org{}, failure("Orgs", err))
+				yield(Org{}, wrapFailure("Orgs", err))
 				return
 			}
 			id := store.KeyOf(item).PK[len(orgPrefix):]

@@ -24,7 +24,7 @@ type administration struct {
 // and the cache of tenants. It sends no request. own is the keeper's own prices; tables tells the
 // cache that a table does not answer.
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
-	a := &administration{store: s, now: now, desk: newDesk(s.Patient(), now, opts.AuditRetention), items: items{s}, settings: &sharedSettings{store: s, own: opts, named: opts.namedDays}}
+	a := &administration{store: s, now: now, desk: newDesk(s.WithControlTimeout(), now, opts.AuditRetention), items: items{s}, settings: &sharedSettings{store: s, own: opts, named: opts.namedDays}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}
 	a.tenants = newTenants(tenantReader{s, now, opts, a.prices, a.settings}, life, tables)
 	return a

@@ -13,9 +13,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// besidesOrgs reports whether an audit target is not an organisation, but a model's prices, a key or the
-// settings.
-func besidesOrgs(target string) bool {
+// isSharedTarget reports whether an audit target is a model's prices, a key or the settings, and not an
+// organisation.
+func isSharedTarget(target string) bool {
 	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
 		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
 			return true
@@ -34,9 +34,9 @@ func priceTarget(model string) string {
 // errEnough ends a query when the caller stops reading.
 var errEnough = errors.New("enough")
 
-// events queries the audit events of a target, oldest first, from one instant up to another,
+// queryEvents queries the audit events of a target, oldest first, from one instant up to another,
 // excluded. A zero instant means no bound. An error is the last element.
-func (k *desk) events(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
+func (k *desk) queryEvents(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	first, last := trail.SortPrefix, trail.SortPrefix+"~"
 	if !from.IsZero() {
 		first += trail.FirstID(from)
@@ -55,7 +55,7 @@ func (k *desk) events(ctx context.Context, target string, from, to time.Time) it
 			return nil
 		})
 		if err != nil && !errors.Is(err, errEnough) {
-			yield(audit.Event{}, failure("Audit", err))
+			yield(audit.Event{}, wrapFailure("Audit", err))
 		}
 	}
 }

@@ -66,7 +66,7 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsa
 		switch o := ops[i]; {
 		case o == nil:
 		case err != nil:
-			results[i].Err = asUnavailable("SubmitBatch", err)
+			results[i].Err = asCallFailure("SubmitBatch", err)
 		default:
 			results[i].Receipt, results[i].Err = c.makeReceipt(ctx, t, entries[i].Usage.Label, o.Verdict)
 		}

@@ -68,9 +68,9 @@ const configTries = 10
 
 var errLostRace = errors.New("changed by somebody else at the same time")
 
-// commit repeats a decision and its write until the write lands or is refused for good. decide
-// reads the stored items and returns a write with conditions on them, or nil if nothing needs
-// to be written. A write without an answer is sent again unchanged with its token, so it lands
+// commit makes a change of the control table: it repeats a decision and its write until the write lands or is
+// refused for good. decide reads the stored items and returns a write with conditions on them, or nil if
+// nothing needs to be written. A write without an answer is sent again unchanged with its token, so it lands
 // once together with its event. A refusal therefore means that it has not landed.
 func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
 	for n := 0; ; n++ {
@@ -110,9 +110,9 @@ func (k *desk) sendChange(ctx context.Context, c *change) error {
 	return k.store.Transact(ctx, store.NewID(), writes)
 }
 
-// asSeen returns the condition that an item still has the attributes that were read. For a nil
-// item it is the condition that the item does not exist.
-func asSeen(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
+// unchangedCondition returns the condition that an item still has the attributes that were read. For a nil item
+// it is the condition that the item does not exist.
+func unchangedCondition(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
 	if item == nil {
 		return store.IfAbsent, map[string]string{"#pk": "PK"}, nil
 	}
@@ -133,10 +133,11 @@ func asSeen(item store.Item, attributes ...string) (condition string, names map[
 	return condition, names, values
 }
 
-// putAsSeen returns the write that replaces an item if it still is as it was read.
-func (k *desk) putAsSeen(item, seen store.Item, attributes ...string) types.TransactWriteItem {
+// putIfUnchanged returns the write that replaces an item, on the condition that seen is still stored with the
+// attributes.
+func (k *desk) putIfUnchanged(item, seen store.Item, attributes ...string) types.TransactWriteItem {
 	put := &types.Put{TableName: &k.store.Control, Item: item}
-	condition, names, values := asSeen(seen, attributes...)
+	condition, names, values := unchangedCondition(seen, attributes...)
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = &condition, names, values
 	return types.TransactWriteItem{Put: put}
 }
@@ -153,7 +154,7 @@ func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) it
 		for pages.HasMorePages() {
 			page, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(nil, store.Reading(err))
+				yield(nil, store.AsReadError(err))
 				return
 			}
 			for _, item := range page.Items {
@@ -173,5 +174,5 @@ func adminError(operation string, err error) error {
 	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {
 		return err
 	}
-	return failure(operation, err)
+	return wrapFailure(operation, err)
 }

@@ -22,19 +22,20 @@ type charges struct {
 	life     *background.Life
 }
 
-// writeOperation writes an operation and waits for it. It also schedules a look at the scope, whatever
-// the outcome: the write continues when ctx ends.
+// writeOperation writes an operation to the ledger and waits for it. Even after an error it schedules a query
+// of the scope for events, because the write continues when ctx ends.
 func (c *charges) writeOperation(ctx context.Context, o *ledger.Operation) error {
-	defer c.standing.scheduleLook(o)
+	defer c.standing.scheduleQuery(o)
 	return c.ledger.Write(ctx, o)
 }
 
-// writeAll writes several operations, skips nil ones, and returns one error for each.
+// writeAll writes several operations to the ledger, skips nil ones, and returns one error for each. It
+// schedules a query of each scope for events.
 func (c *charges) writeAll(ctx context.Context, ops []*ledger.Operation) []error {
 	errs := c.ledger.WriteAll(ctx, ops)
 	for _, o := range ops {
 		if o != nil {
-			c.standing.scheduleLook(o)
+			c.standing.scheduleQuery(o)
 		}
 	}
 	return errs

@@ -57,7 +57,7 @@ func (r Recommendation) Choose(label string, denial error, now time.Time) (chose
 	}
 	i := slices.IndexFunc(labels, func(l prices.LabelStatus) bool { return l.Label == label })
 	if i < 0 {
-		return "", "", invalidLabel(label)
+		return "", "", invalidLabelError(label)
 	}
 	switch {
 	case r.Label == label: // perhaps forced, whatever the spend

@@ -101,8 +101,10 @@ func checkedField(field, reason string) error {
 	return invalid(field, "%s", reason)
 }
 
+// validUUID returns a *fault.ValidationError for field unless id is a UUID.
 func validUUID(field, id string) error { return checkedField(field, problem.CheckUUID(id)) }
 
+// validName returns a *fault.ValidationError for field unless name is a valid name of an app or a tag.
 func validName(field, name string) error { return checkedField(field, problem.CheckName(name)) }
 
 // validDay parses a day and returns its noon in UTC.
@@ -157,6 +159,7 @@ func (a App) validate() error {
 	return nil
 }
 
+// seconds converts a number of seconds of the configuration to a duration.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // policy is the effective configuration of one app of an organisation.

@@ -95,8 +95,8 @@ func (i orgItem) asOrg(id string) Org {
 	}
 }
 
-// app returns the item as the app with the given id.
-func (i appItem) app(id string) App {
+// asAppWithID returns the item as the app with the given id.
+func (i appItem) asAppWithID(id string) App {
 	a := i.asApp()
 	a.ID, a.Name = id, i.Name
 	return a
@@ -172,6 +172,7 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 	return o, nil
 }
 
+// isDeleted reports whether the item is the tombstone of a deleted organisation or app.
 func (c configItem) isDeleted() bool { return c.Deleted != 0 }
 
 // decodeApp decodes the item of an app, which may be a tombstone. It sets unsupported to the part
@@ -253,12 +254,15 @@ func mergeLabels(labels []string, more ...string) []string {
 	return slices.Compact(all)
 }
 
-func appDeleted(org, app string) error {
+// appDeletedError returns the error of a call for a deleted app, while its tombstone is stored. It matches
+// ErrNotFound.
+func appDeletedError(org, app string) error {
 	return &problem.Fixable{Err: notFound("app %q of organisation %s was deleted; create it again", app, org), Fix: fault.PutApp}
 }
 
-// deletedOrg reports whether o is the tombstone of an organisation.
-func deletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
+// isDeletedOrg reports whether loadOrg or decodeOrg returned the tombstone of an organisation, by their results
+// o and err.
+func isDeletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
 
 // loadApp reads an app. It returns ErrNotFound for a missing or deleted app, for a deleted one with its
 // tombstone.
@@ -267,18 +271,18 @@ func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	if err != nil {
 		return appItem{}, err
 	}
-	return foundApp(org, app, item)
+	return decodeLiveApp(org, app, item)
 }
 
-// foundApp decodes the item of an app. It returns ErrNotFound for a nil item and for the
-// tombstone of a deleted app.
-func foundApp(org, app string, item store.Item) (appItem, error) {
+// decodeLiveApp decodes the item of an app. It returns ErrNotFound for a nil item and for the tombstone of a
+// deleted app.
+func decodeLiveApp(org, app string, item store.Item) (appItem, error) {
 	if item == nil {
 		return appItem{}, notFound("app %q of organisation %s", app, org)
 	}
 	a, err := decodeApp(item)
 	if err == nil && a.isDeleted() {
-		err = appDeleted(org, app)
+		err = appDeletedError(org, app)
 	}
 	return a, err
 }

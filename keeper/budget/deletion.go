@@ -128,7 +128,7 @@ func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 		d.tombstone = seen.configItem
 		return nil, nil
 	}
-	if err != nil && !isEnforced(err) {
+	if err != nil && !isEnforcedError(err) {
 		return nil, err
 	}
 	last := orgItem{
@@ -179,7 +179,7 @@ func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	} else {
 		d.tombstone = last.configItem
 	}
-	event, err := d.admin.desk.newEvent(now, audit.Event{Principal: d.by, Action: actionAppDeleted, Target: d.org, Resource: app}, seen.app(app).eventFields(), nil)
+	event, err := d.admin.desk.newEvent(now, audit.Event{Principal: d.by, Action: actionAppDeleted, Target: d.org, Resource: app}, seen.asAppWithID(app).eventFields(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (d *deletion) writeTombstone(key store.Key, tombstone any, seen store.Item)
 		return types.TransactWriteItem{}, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return d.admin.desk.putAsSeen(item, seen, slices.Sorted(maps.Keys(seen))...), nil
+	return d.admin.desk.putIfUnchanged(item, seen, slices.Sorted(maps.Keys(seen))...), nil
 }
 
 // requireTombstone returns the condition that the organisation's tombstone is still the one of this

@@ -41,7 +41,7 @@ type enforcedError struct {
 	deleted      bool
 }
 
-// Error implements error.
+// Error returns the text of the *fault.ValidationError of Unwrap.
 func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 
 // Unwrap returns the *fault.ValidationError.
@@ -55,10 +55,12 @@ func (e *enforcedError) Unwrap() error {
 	return wrong
 }
 
-// appEnforced refuses such a configuration of an app. PutApp replaces it.
-func appEnforced(app, reason string) error {
+// appEnforcedError returns the error for an app with a stored configuration that this version does not enforce.
+// PutApp replaces the configuration.
+func appEnforcedError(app, reason string) error {
 	return invalidConfig(attrLimits, "%s", fmt.Sprintf("app %q cannot be served by this version: %s; put it again without them", app, reason))
 }
 
-// isEnforced reports whether err refuses such a configuration, which can be deleted.
-func isEnforced(err error) bool { return errors.As(err, new(*enforcedError)) }
+// isEnforcedError reports whether err refuses an organisation because this version does not enforce its stored
+// configuration. Such an organisation can still be deleted.
+func isEnforcedError(err error) bool { return errors.As(err, new(*enforcedError)) }

@@ -33,38 +33,43 @@ func notFound(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
 }
 
+// invalid returns the *fault.ValidationError of a field of a request.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
+// invalidConfig returns the *fault.ValidationError of a field of a configuration, which the administrator has
+// to correct.
 func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
-// failure wraps a store error for the caller as unavailable or as a bug.
-func failure(operation string, err error) error {
+// wrapFailure returns the error of a store's operation for the caller: unavailable, ErrNotFound, or a bug.
+func wrapFailure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return err
 	}
-	return ledger.Judge(operation, err)
+	return ledger.WrapError(operation, err)
 }
 
 // isUnavailable reports whether err is a failure of the store.
 func isUnavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
 
-func invalidLabel(label string) error {
+// invalidLabelError returns the *fault.ValidationError for a label outside the app's ordering.
+func invalidLabelError(label string) error {
 	return &fault.ValidationError{
 		Package: pkg, Field: "model_label", Code: fault.InvalidModelLabel, Reason: fmt.Sprintf("label %q is not in the app's ordering", label),
 	}
 }
 
-func noModel(label string) error {
+// noModelError returns the *fault.ValidationError for a label that has no model id.
+func noModelError(label string) error {
 	return invalidConfig("models."+label, "label %q has no model id", label)
 }
 
-// asUnavailable adds the operation's name to an error of the ledger. It counts the caller's own
-// deadline as a store that did not answer in time.
-func asUnavailable(operation string, err error) error {
+// asCallFailure adds the operation's name to an error of the ledger, for the caller of Submit, SubmitBatch or
+// Adjust. It counts the caller's own deadline as a store that did not answer in time.
+func asCallFailure(operation string, err error) error {
 	var u *fault.UnavailableError
 	switch {
 	case errors.As(err, &u):

@@ -56,15 +56,15 @@ func TestNegativeDurationIsNamed(t *testing.T) {
 func TestErrorsOfTheLedgerAreTheKeepers(t *testing.T) {
 	cause := errors.New("no route")
 	lost := &fault.UnavailableError{Package: "budget", Op: "write", Err: cause, Unconfirmed: true, RetryAfter: time.Second}
-	assert.Equal(t, error(lost), failure("Extend", lost))
+	assert.Equal(t, error(lost), wrapFailure("Extend", lost))
 	var u *fault.UnavailableError
-	require.ErrorAs(t, asUnavailable("Submit", lost), &u)
+	require.ErrorAs(t, asCallFailure("Submit", lost), &u)
 	assert.Equal(t, fault.UnavailableError{Package: "budget", Op: "Submit", Err: cause, Unconfirmed: true, RetryAfter: time.Second}, *u)
 
 	other := errors.New("malformed")
-	many := failure("Sweep", errors.Join(other, lost))
+	many := wrapFailure("Sweep", errors.Join(other, lost))
 	require.ErrorIs(t, many, other)
 	require.ErrorAs(t, many, &u)
-	require.NoError(t, failure("Sweep", nil))
-	require.NoError(t, asUnavailable("Release", nil))
+	require.NoError(t, wrapFailure("Sweep", nil))
+	require.NoError(t, asCallFailure("Release", nil))
 }

@@ -78,8 +78,8 @@ func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledg
 		return
 	}
 	v.version, v.config = version, t.version
-	out := s.outlook(t, b, now, true)
-	v.near.Store(out.nearness())
+	out := s.computeOutlook(t, b, now, true)
+	v.near.Store(out.computeNearness())
 	if s.opts.OnEvent == nil && !t.config.Sticky {
 		return
 	}
@@ -182,7 +182,7 @@ func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Ev
 		}
 		events, _, err := s.readEvents(ctx, scope)
 		if err != nil {
-			yield(Event{}, failure("Events", err))
+			yield(Event{}, wrapFailure("Events", err))
 			return
 		}
 		for _, e := range events {

@@ -46,7 +46,7 @@ func TestDaysAreKeptForKeepDays(t *testing.T) {
 				require.NoError(t, err)
 				k.ledger.WaitForTotals()
 
-				w.clock.Advance(calendar.In(zone).End(r.Day).AddDate(0, 0, 30).Sub(w.clock.Now()) - time.Second)
+				w.clock.Advance(calendar.InZone(zone).End(r.Day).AddDate(0, 0, 30).Sub(w.clock.Now()) - time.Second)
 				cost, err := read()
 				require.NoError(t, err, "the last second of the 30th day after it")
 				assert.Equal(t, int64(16_510), cost)

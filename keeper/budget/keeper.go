@@ -139,7 +139,7 @@ func (k *Keeper) Close(ctx context.Context) error {
 			k.ledger.Wait()
 			k.life.Wait()
 			k.ledger.Wait() // for the writes of the tasks
-			k.standing.observeAll(ctx)
+			k.standing.deliverAll(ctx)
 		}()
 		select {
 		case <-done:
@@ -289,7 +289,7 @@ func (k *Keeper) Stats() Stats {
 		return Stats{}
 	}
 	config := k.tenants.loading.Stats()
-	hits, misses := k.ledger.Looks()
+	hits, misses := k.ledger.LookupCounts()
 	return Stats{
 		ConfigHits: config.Hits + config.StaleHits, ConfigMisses: config.Misses,
 		TotalHits: hits, TotalMisses: misses, QuotaPercent: k.standing.nearestQuotas(k.now()),

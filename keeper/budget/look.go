@@ -36,14 +36,14 @@ func (o *outlook) labelState(name string) (labelState, bool) {
 	return o.labels[i], true
 }
 
-// lookUp returns the state of an app's budget, from the cached sums if they are fresh, else from the store.
-// If the store does not answer, it returns the last known state together with the error; on a new day that
-// state has no spend. With force it reads again if this process has written since the last read. After a
+// readOutlook returns the state of an app's budget, from the cached sums if they are fresh, else from the
+// store. If the store does not answer, it returns the last known state together with the error; on a new day
+// that state has no spend. With force it reads again if this process has written since the last read. After a
 // query it also handles events and the sticky record before it returns.
-func (s *standing) lookUp(ctx context.Context, t *tenant, force bool) (*outlook, error) {
+func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
 	b := s.ledger.Board(t.scope())
-	version, known, err := b.Look(ctx, t.countersNeeded(now), force)
+	version, known, err := b.ReadSums(ctx, t.countersNeeded(now), force)
 	s.watchFor(t.org, t.scope()).addApp(t.app)
 	if err != nil && !known {
 		return nil, err
@@ -52,7 +52,7 @@ func (s *standing) lookUp(ctx context.Context, t *tenant, force bool) (*outlook,
 	if ends {
 		s.renewBoard(t, b)
 	}
-	out := s.outlook(t, b, now, false)
+	out := s.computeOutlook(t, b, now, false)
 	out.stale, out.board, out.stand = err != nil, b, stand
 	if err == nil {
 		s.findEvents(ctx, t, b, version, now)
@@ -77,23 +77,25 @@ func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	}()
 }
 
-// outlook computes the state of an app's labels at now from the board's sums, and chooses a label. If stored
-// is true, it counts only spend that was read from the store, not what this process wrote since.
-func (s *standing) outlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
+// computeOutlook computes the state of an app's labels at now from the board's sums, and chooses a label. If
+// stored is true, it counts only spend that was read from the store, not the spend that this process wrote
+// since.
+func (s *standing) computeOutlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))
-	for i, spend := range b.Spent(day, stored, p.ordering) {
+	for i, spend := range b.SpendOf(day, stored, p.ordering) {
 		label := p.ordering[i]
 		_, model, ok := t.price(p, label, now)
 		labels[i] = labelState{label: label, model: model, priced: ok, quota: p.quotas[label], spend: spend}
 	}
 	return &outlook{
-		plan: chooseLabel(labels, p.tight, t.calendar.Reset(now), t.activeOverride(now)),
+		plan: chooseLabel(labels, p.tight, t.calendar.NextDay(now), t.activeOverride(now)),
 		day:  day, scope: b.Scope, at: now,
 	}
 }
 
-// countersNeeded returns the counters that a decision about the tenant's labels requires.
+// countersNeeded returns which counters a recommendation reads: those of today of the labels in the app's
+// ordering.
 func (t *tenant) countersNeeded(now time.Time) ledger.Need {
 	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
@@ -120,9 +122,9 @@ type nearness struct {
 	percent   map[string]float64
 }
 
-// nearness returns the used percentage of each label's quota, and the instants between which they are valid.
+// computeNearness returns the used percentage of each label's quota, and the instants between which they are valid.
 // It leaves out labels without a quota.
-func (o *outlook) nearness() *nearness {
+func (o *outlook) computeNearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {
 		if l.quota > 0 {

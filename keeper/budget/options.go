@@ -178,7 +178,7 @@ func (o Options) withDefaults() Options {
 // validate checks options with their defaults set. It returns a *fault.ValidationError for the
 // first bad one.
 func (o Options) validate() error {
-	for _, check := range []func() error{o.validTimes, o.OnUnavailable.validate, o.validModels, o.validPrincipal} {
+	for _, check := range []func() error{o.validTimes, o.OnUnavailable.validate, o.checkModels, o.validPrincipal} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -196,7 +196,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-func (o Options) validModels() error {
+// checkModels checks the default models of the options, as checkModels does.
+func (o Options) checkModels() error {
 	return validModels("options.models.", o.Models)
 }
 

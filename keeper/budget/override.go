@@ -28,7 +28,7 @@ func (adm *administration) putOverride(ctx context.Context, by, org, app, label 
 	}
 	now := adm.now()
 	if !slices.Contains(t.policy().ordering, label) {
-		return invalidLabel(label)
+		return invalidLabelError(label)
 	}
 	if _, err := t.labelCost(label, prices.Tokens{}, now); err != nil {
 		return err
@@ -83,9 +83,9 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 		item := key.Attributes()
 		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
 		item[attrSince], item[store.AttrTTL] = store.Int(now.UnixMilli()), store.Int(next.until.Unix()+1)
-		return &change{append(living, adm.desk.putAsSeen(item, seen, store.AttrLabel, attrUntil)), event}, nil
+		return &change{append(living, adm.desk.putIfUnchanged(item, seen, store.AttrLabel, attrUntil)), event}, nil
 	}
-	condition, names, values := asSeen(seen, store.AttrLabel, attrUntil)
+	condition, names, values := unchangedCondition(seen, store.AttrLabel, attrUntil)
 	return &change{[]types.TransactWriteItem{{Delete: &types.Delete{
 		TableName: &adm.store.Control, Key: key.Attributes(),
 		ConditionExpression: &condition, ExpressionAttributeNames: names, ExpressionAttributeValues: values,
@@ -102,7 +102,7 @@ func (adm *administration) requireLiving(items map[store.Key]store.Item, org, ap
 	case err != nil:
 		return nil, err
 	case a.isDeleted():
-		return nil, appDeleted(org, app)
+		return nil, appDeletedError(org, app)
 	}
 	var conditions []types.TransactWriteItem
 	for _, key := range []store.Key{orgKey(org), appKey(org, app)} {

@@ -36,6 +36,7 @@ func pastModels(past []pastModel, before, models map[string]string, now time.Tim
 	return past[max(0, len(past)-maxPast):]
 }
 
+// comparePast orders past models by the end of their use, then by label and model.
 func (p pastModel) comparePast(o pastModel) int {
 	return cmp.Or(cmp.Compare(p.Until, o.Until), cmp.Compare(p.Label, o.Label), cmp.Compare(p.Model, o.Model))
 }

@@ -54,6 +54,8 @@ func (l labelState) status(tight int64) prices.Status {
 	return statusOf(l.spend, l.quota, tight)
 }
 
+// isSelectable reports whether a label can be recommended: it has a price and room in its quota. tight is the
+// threshold in percent.
 func (l labelState) isSelectable(tight int64) bool {
 	s := l.status(tight)
 	return s == prices.StatusNormal || s == prices.StatusTight
@@ -112,8 +114,8 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason returns why the label was chosen: an override, room in the first label, or the state of
-// the label before it.
+// reason returns the reason for the chosen label that callers see: an override, room in the first label, or the
+// state of the label before it.
 func (p plan) reason() string {
 	switch {
 	case p.override:

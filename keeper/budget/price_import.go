@@ -168,8 +168,8 @@ func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, m
 	return err
 }
 
-// acceptedFrom returns the start of prices accepted at an instant, rounded up, because stored
-// times have whole seconds.
+// acceptedFrom returns the start of prices that an import accepts at an instant, rounded up to a full second,
+// the precision of stored times.
 func acceptedFrom(now time.Time) time.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {

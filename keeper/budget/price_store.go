@@ -18,7 +18,7 @@ type Prices struct{ k *Keeper }
 // Prices returns the stored prices. Changes carry this keeper's name, see Keeper.As.
 func (k *Keeper) Prices() *Prices { return &Prices{k} }
 
-// keeper returns the keeper of p, or nil if p is nil, so that methods of a nil p return an error.
+// keeper returns the keeper of p. It is nil for a nil p, so that methods of p return an error.
 func (p *Prices) keeper() *Keeper {
 	if p == nil {
 		return nil
@@ -168,10 +168,10 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	}
 	item, err := k.store.Get(ctx, k.store.Control, priceKey(name))
 	if err != nil {
-		return ModelInfo{}, failure("ModelInfo", err)
+		return ModelInfo{}, wrapFailure("ModelInfo", err)
 	}
 	stored, err := decodePriceRows(item)
-	return stored.modelInfo(), failure("ModelInfo", err)
+	return stored.modelInfo(), wrapFailure("ModelInfo", err)
 }
 
 // PutInfo stores the ModelInfo of a model with an audit.Event of audit.Price(model). It does

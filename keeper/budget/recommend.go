@@ -42,7 +42,7 @@ func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned 
 	if !ok || !p.isValid(s.tenants.getCached(ctx, org, app), s.now()) {
 		return nil
 	}
-	stand, fresh, ends := p.out.board.Known()
+	stand, fresh, ends := p.out.board.KnownStand()
 	if ends {
 		s.renewBoard(p.tenant, p.out.board)
 	}
@@ -74,9 +74,9 @@ func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh
 		return Recommendation{}, configErr
 	}
 	if fresh {
-		s.ledger.Board(t.scope()).Outdate()
+		s.ledger.Board(t.scope()).MarkStale()
 	}
-	out, err := s.lookUp(ctx, t, false)
+	out, err := s.readOutlook(ctx, t, false)
 	if err == nil {
 		err = configErr
 	}
@@ -115,7 +115,7 @@ func (s *standing) estimateCost(ctx context.Context, org, app, label string, inp
 	}
 	now := s.now()
 	if !slices.Contains(t.policy().ordering, label) {
-		return 0, invalidLabel(label)
+		return 0, invalidLabelError(label)
 	}
 	cost, err := t.labelCost(label, tokens, now)
 	return cost.MicrosUp(), err

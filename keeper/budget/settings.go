@@ -97,15 +97,16 @@ type sharedSettings struct {
 	said    Settings // the settings whose difference from the options is logged
 }
 
-// keepDays returns the last known number of days.
+// keepDays returns the number of days for which counters are kept, as last read from the store, or else of the
+// options.
 func (s *sharedSettings) keepDays() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.withOptions(s.last).KeepDays
 }
 
-// withOptions returns stored settings, completed from the keeper's options: the days if none are stored, and
-// models of labels that have none stored.
+// withOptions returns stored settings with their gaps filled from the keeper's options: the days if none are
+// stored, and models of labels that have none stored.
 func (s *sharedSettings) withOptions(stored Settings) Settings {
 	if stored.KeepDays == 0 {
 		stored.KeepDays = s.own.KeepDays

@@ -71,7 +71,7 @@ func (adm *administration) putSettings(ctx context.Context, by string, next Sett
 			return nil, err
 		}
 		maps.Copy(item, settingsKey.Attributes())
-		return &change{[]types.TransactWriteItem{adm.desk.putAsSeen(item, seen, "cfg_version")}, event}, nil
+		return &change{[]types.TransactWriteItem{adm.desk.putIfUnchanged(item, seen, "cfg_version")}, event}, nil
 	})
 	adm.tenants.evictAll()
 	if err != nil {

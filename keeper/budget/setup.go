@@ -21,7 +21,7 @@ type Setup struct{ k *Keeper }
 // Setup returns the configuration. Changes carry this keeper's name, see Keeper.As.
 func (k *Keeper) Setup() *Setup { return &Setup{k} }
 
-// keeper returns the keeper of s, or nil if s is nil, so that methods of a nil s return an error.
+// keeper returns the keeper of s. It is nil for a nil s, so that methods of s return an error.
 func (s *Setup) keeper() *Keeper {
 	if s == nil {
 		return nil
@@ -86,7 +86,7 @@ func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	if err := validUUID("org_id", org); err != nil {
 		return problem.List[App](err)
 	}
-	return k.admin.apps(ctx, org)
+	return k.admin.listApps(ctx, org)
 }
 
 // Orgs lists every organisation. It scans the control table. An organisation that this version
@@ -96,7 +96,7 @@ func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	if err := k.checkUsable(ctx); err != nil {
 		return problem.List[Org](err)
 	}
-	return k.admin.orgs(ctx)
+	return k.admin.listOrgs(ctx)
 }
 
 // DeleteOrg deletes an organisation with its apps. Calls for it then fail with ErrNotFound: in
@@ -225,12 +225,12 @@ func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) it
 	if model, ok := strings.CutPrefix(target, audit.Price("")); ok {
 		target = priceTarget(model)
 	}
-	if !besidesOrgs(target) {
+	if !isSharedTarget(target) {
 		if err := validUUID("target", target); err != nil {
 			return problem.List[audit.Event](err)
 		}
 	}
-	return k.admin.desk.events(ctx, target, from, to)
+	return k.admin.desk.queryEvents(ctx, target, from, to)
 }
 
 // CreateTables creates those of the two tables that are missing, on-demand, and waits until both are
@@ -241,19 +241,19 @@ func (s *Setup) CreateTables(ctx context.Context) error {
 	if err := k.checkUsable(ctx); err != nil {
 		return err
 	}
-	for _, in := range (Tables{Control: k.store.Control, Usage: k.store.Usage}).inputs() {
+	for _, in := range (Tables{Control: k.store.Control, Usage: k.store.Usage}).createInputs() {
 		name := *in.TableName
 		_, err := k.client.CreateTable(ctx, in)
 		var exists *types.ResourceInUseException
 		if err != nil && !errors.As(err, &exists) {
-			return failure("CreateTables", err)
+			return wrapFailure("CreateTables", err)
 		}
 		waiter := dynamodb.NewTableExistsWaiter(k.client)
 		if err := waiter.Wait(ctx, &dynamodb.DescribeTableInput{TableName: &name}, time.Minute); err != nil {
-			return failure("CreateTables", err)
+			return wrapFailure("CreateTables", err)
 		}
 		if err := enableTTL(ctx, k.client, name); err != nil {
-			return failure("CreateTables", err)
+			return wrapFailure("CreateTables", err)
 		}
 	}
 	return nil

@@ -54,7 +54,7 @@ func openSpool(path string, limit int64) (*spool, error) {
 	lock := flock.New(path + ".lock") // never deleted: otherwise two processes might lock two files of the same name
 	locked, err := lock.TryLock()
 	if err != nil {
-		return nil, unusableSpool(err)
+		return nil, unusableSpoolError(err)
 	}
 	if !locked {
 		return nil, fmt.Errorf("%w: %s is locked by %s.lock: give every keeper a file of its own in Options.Spool, "+
@@ -66,7 +66,7 @@ func openSpool(path string, limit int64) (*spool, error) {
 		err = s.openFile()
 	}
 	if err != nil {
-		return nil, errors.Join(unusableSpool(err), lock.Unlock())
+		return nil, errors.Join(unusableSpoolError(err), lock.Unlock())
 	}
 	return s, nil
 }
@@ -126,7 +126,9 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-func unusableSpool(err error) error {
+// unusableSpoolError returns the error of New about a spool's file that cannot be opened, with the options that
+// name it.
+func unusableSpoolError(err error) error {
 	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 

@@ -58,7 +58,7 @@ func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, err
 	now := s.now()
 	item, err := s.store.Get(ctx, s.store.Usage, stickyKey(org, app, t.calendar.Day(now)))
 	if err != nil {
-		return Sticky{}, failure("Sticky", err)
+		return Sticky{}, wrapFailure("Sticky", err)
 	}
 	if forced, ok := s.overrideInUse(ctx, t); ok {
 		stored, err := decodeSticky(item, now)
@@ -78,7 +78,7 @@ func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) 
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
 	}
-	out, _ := s.lookUp(ctx, t, false)
+	out, _ := s.readOutlook(ctx, t, false)
 	if out == nil || !out.override {
 		return Sticky{}, false
 	}

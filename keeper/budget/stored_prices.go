@@ -105,10 +105,10 @@ func (pt *priceTable) getPrices(ctx context.Context, model string) ([]prices.Pri
 	}
 	item, err := pt.desk.store.Get(ctx, pt.desk.store.Control, priceKey(name))
 	if err != nil || item == nil {
-		return nil, failure("Prices", err)
+		return nil, wrapFailure("Prices", err)
 	}
 	rows, err := decodePrices(item)
-	return rows, failure("Prices", err)
+	return rows, wrapFailure("Prices", err)
 }
 
 // StoredModel is a model with its stored prices and ModelInfo.
@@ -127,12 +127,12 @@ func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, err
 	return func(yield func(StoredModel, error) bool) {
 		for item, err := range pt.desk.scanRoots(ctx, pricePrefix, true) {
 			if err != nil {
-				yield(StoredModel{}, failure("Prices.Models", err))
+				yield(StoredModel{}, wrapFailure("Prices.Models", err))
 				return
 			}
 			stored, err := decodePriceRows(item)
 			m := StoredModel{store.KeyOf(item).PK[len(pricePrefix):], stored.modelInfo(), stored.prices()}
-			if !yield(m, failure("Prices.Models", err)) || err != nil {
+			if !yield(m, wrapFailure("Prices.Models", err)) || err != nil {
 				return
 			}
 		}
@@ -271,7 +271,7 @@ func (pt *priceTable) decidePrices(ctx context.Context, by, name string, next fu
 		return nil, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return &change{[]types.TransactWriteItem{pt.desk.putAsSeen(item, seen, priceAttributes...)}, event}, nil
+	return &change{[]types.TransactWriteItem{pt.desk.putIfUnchanged(item, seen, priceAttributes...)}, event}, nil
 }
 
 // priceText is the form of a price in events. The model's name is missing, because it is the

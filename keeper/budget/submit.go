@@ -44,7 +44,7 @@ func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt
 		return Receipt{}, err
 	}
 	if err := c.writeOperation(ctx, o); err != nil {
-		return Receipt{}, asUnavailable("Submit", err)
+		return Receipt{}, asCallFailure("Submit", err)
 	}
 	return c.makeReceipt(ctx, t, usage.Label, o.Verdict)
 }
@@ -55,7 +55,7 @@ func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt
 func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
 	u, received := entry.Usage, entry.Received
 	if !entry.isPriced() && !slices.Contains(t.labels, u.Label) {
-		return nil, invalidLabel(u.Label)
+		return nil, invalidLabelError(u.Label)
 	}
 	at := received
 	if !u.Time.IsZero() {
@@ -67,15 +67,15 @@ func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operati
 	if at.After(received) {
 		at = received // a fast clock must not use tomorrow's quota
 	}
-	cost, err := entry.costAt(t, at, c.now())
+	cost, err := entry.setCost(t, at, c.now())
 	if err != nil {
 		return nil, err
 	}
 	day, now := t.calendar.Day(at), c.now()
-	return t.account(u.Label, day).Submission(ledger.Record{
+	return t.account(u.Label, day).NewSubmission(ledger.Record{
 		Key: ledger.DedupKey(t.org, t.app, u.RequestID), Hash: usageHash(u), Cost: cost, Tokens: countsOf(u.Tokens), PriceVersion: entry.PriceVersion,
 		Expires: now.Add(dedupFor).Unix(), At: at.Unix(),
-	}, u.Tags, t.calendar.Reopens(day, now)), nil
+	}, u.Tags, t.calendar.MayBeClosed(day, now)), nil
 }
 
 // account returns the account of a label on a day.
@@ -83,12 +83,12 @@ func (t *tenant) account(label, day string) ledger.Account {
 	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards, Keep: t.keepDays}
 }
 
-// countedBefore handles a record that would be refused now. If the record was counted before,
-// it is a duplicate.
+// countedBefore returns the receipt of a record that would be refused now, if the record was counted before: a
+// duplicate. Else it returns refusal.
 func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, refusal error) (Receipt, error) {
-	stored, counted, err := c.ledger.Recorded(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
+	stored, counted, err := c.ledger.ReadRecord(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
-		return Receipt{}, failure("Submit", err)
+		return Receipt{}, wrapFailure("Submit", err)
 	}
 	if !counted {
 		return Receipt{}, refusal
@@ -106,7 +106,7 @@ func (c *charges) makeReceipt(ctx context.Context, t *tenant, label string, v le
 		CostMicros: v.Stored.Cost.Micros(), Duplicate: v.Duplicate, Day: v.Stored.Day,
 		Shard: v.Stored.Shard, PriceVersion: v.Stored.PriceVersion,
 	}
-	out, err := c.standing.lookUp(ctx, t, false)
+	out, err := c.standing.readOutlook(ctx, t, false)
 	if err != nil {
 		c.opts.Logger.WarnContext(ctx, "budget: spend after a record", "error", err)
 	}

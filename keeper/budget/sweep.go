@@ -39,20 +39,20 @@ type sweptScope struct {
 	days     map[string]map[string]bool // marked labels by day; nil means all labels and days
 }
 
-// sweepAll sweeps several scopes at a time: those of the given organisations, or all scopes with
-// records on open days if none are given. It records the days that are now closed in all scopes.
-// It returns the sum of the reports, and the errors of the scopes joined.
+// sweepAll does the work of Keeper.Sweep for several scopes at a time: it closes past days, delivers pending
+// events and finds reached thresholds. Without orgs it takes all scopes with records on open days, else those
+// of the given organisations. It returns the sum of the reports, and the errors of the scopes joined.
 func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, error) {
 	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
 	if len(orgs) == 0 {
-		open, err = s.findMarked(ctx, scopes)
+		open, err = s.findScopes(ctx, scopes)
 	}
 	var errs []error
 	for _, org := range orgs {
 		errs = append(errs, s.addOrg(ctx, org, scopes))
 	}
 	if err != nil {
-		return SweepReport{}, failure("Sweep", err)
+		return SweepReport{}, wrapFailure("Sweep", err)
 	}
 	var report SweepReport
 	var mu sync.Mutex // guards report, errs, seen and open
@@ -78,21 +78,21 @@ func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, er
 	return report, errors.Join(errs...)
 }
 
-// findMarked finds the scopes with records on days that are not closed. It adds them to scopes. closable are
-// the days on which no record can be counted any more, in any time zone.
-func (s *sweeper) findMarked(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
+// findScopes finds the scopes with records on days that are not closed, by the marks of the days, and adds them
+// to scopes. closable are the days on which no record can be counted any more, in any time zone.
+func (s *sweeper) findScopes(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
 	now := s.standing.now()
-	today := calendar.In("").Day(now)
+	today := calendar.InZone("").Day(now)
 	closable = map[string]bool{}
 	for n := -sweptDays - 1; n <= 1; n++ {
 		day := calendar.AddDays(today, n)
 		if s.isDone(day, "") {
 			continue
 		}
-		if calendar.In("").Closes(day, now.Add(-12*time.Hour)) { // also in the last zone
+		if calendar.InZone("").IsClosable(day, now.Add(-12*time.Hour)) { // also in the last zone
 			closable[day] = true
 		}
-		err := s.standing.ledger.Marks(ctx, day, func(m ledger.Mark) {
+		err := s.standing.ledger.EachMark(ctx, day, func(m ledger.Mark) {
 			if s.isDone(day, m.Scope) {
 				return
 			}
@@ -128,7 +128,7 @@ func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*swe
 	if err == nil && len(keys) == 0 { // it exists and has no app
 		scopes[ledger.OrgScope(org)] = &sweptScope{org: org}
 	}
-	return failure("Sweep", err)
+	return wrapFailure("Sweep", err)
 }
 
 // isDone reports whether the scope's day needs no further sweep. An empty scope means all scopes
@@ -164,7 +164,7 @@ func (s *sweeper) forgetDays(closed map[string]bool) {
 // is the days that are not closed.
 func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (report SweepReport, pending []string, err error) {
 	pending = slices.Collect(maps.Keys(w.days))
-	t, err := s.standing.tenants.peek(ctx, w.org, w.app)
+	t, err := s.standing.tenants.readWithoutCaching(ctx, w.org, w.app)
 	if errors.Is(err, ErrNotFound) { // deleted: the next read closes its days
 		return report, nil, err
 	}
@@ -172,14 +172,14 @@ func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (
 		return report, pending, err
 	}
 	var errs []error
-	report.Events, err = s.sweepEvents(ctx, scope)
-	errs = append(errs, failure("Sweep", err))
+	report.Events, err = s.deliverPending(ctx, scope)
+	errs = append(errs, wrapFailure("Sweep", err))
 	today := t.calendar.Day(s.standing.now())
 	if w.days == nil || w.days[today] != nil {
 		errs = append(errs, s.findThresholds(ctx, t, scope, w.days[today]))
 	}
-	report.Closed, pending, err = s.sweepDays(ctx, t, scope, w.days)
-	return report, pending, errors.Join(append(errs, failure("Sweep", err))...)
+	report.Closed, pending, err = s.closeDays(ctx, t, scope, w.days)
+	return report, pending, errors.Join(append(errs, wrapFailure("Sweep", err))...)
 }
 
 // findThresholds delivers events of the thresholds that a scope has reached today, and updates the sticky
@@ -197,18 +197,18 @@ func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, m
 		t = &all
 	}
 	now := s.standing.now()
-	b := s.standing.ledger.BoardBeside(scope)
-	version, _, err := b.Look(ctx, t.countersNeeded(now), true)
+	b := s.standing.ledger.PeekBoard(scope)
+	version, _, err := b.ReadSums(ctx, t.countersNeeded(now), true)
 	if err == nil {
 		s.standing.findEventsIn(ctx, s.standing.peekView(t), t, b, version, now)
 	}
 	return err
 }
 
-// sweepDays stores the totals of a scope's past days and returns the number of totals. marked has the labels
-// with spend by day; nil means all labels of the last week. pending are marked days that are not over or
-// could not be closed.
-func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
+// closeDays stores the totals of a scope's past days and returns the number of totals. marked has the labels
+// with spend by day; nil means all labels of the last week. pending are marked days that are not over or could
+// not be closed.
+func (s *sweeper) closeDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
 	from := calendar.AddDays(to, 1-sweptDays)
@@ -250,9 +250,9 @@ func (s *sweeper) sweepDays(ctx context.Context, t *tenant, scope string, marked
 	return closed, pending, err
 }
 
-// sweepEvents delivers the scope's stored events that no process has delivered, and returns their
-// number. Without a hook it does nothing.
-func (s *sweeper) sweepEvents(ctx context.Context, scope string) (delivered int, err error) {
+// deliverPending delivers the scope's stored events that no process has delivered, and returns their number.
+// Without a hook it does nothing.
+func (s *sweeper) deliverPending(ctx context.Context, scope string) (delivered int, err error) {
 	if s.standing.opts.OnEvent == nil {
 		return 0, nil
 	}

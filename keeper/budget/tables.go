@@ -35,12 +35,12 @@ func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
 	if err := t.validate(); err != nil {
 		return nil, err
 	}
-	return t.inputs(), nil
+	return t.createInputs(), nil
 }
 
-// inputs returns the requests that create the control table and the usage table, both billed by
+// createInputs returns the requests that create the control table and the usage table, both billed by
 // request.
-func (t Tables) inputs() []*dynamodb.CreateTableInput {
+func (t Tables) createInputs() []*dynamodb.CreateTableInput {
 	inputs := make([]*dynamodb.CreateTableInput, 0, 2)
 	for _, name := range []string{t.Control, t.Usage} {
 		inputs = append(inputs, &dynamodb.CreateTableInput{

@@ -52,7 +52,8 @@ func (t *tenant) firstDay(now time.Time) string {
 // policy returns the effective configuration.
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 
-// scope returns the scope whose spend the tenant counts to.
+// scope returns the key of the scope that counts the tenant's spend: the app's, or the organisation's if its
+// apps share their quotas.
 func (t *tenant) scope() string {
 	if t.config.Scope == ScopeOrg {
 		return ledger.OrgScope(t.org)
@@ -112,7 +113,7 @@ func (t *tenant) modelsToPrice() []string {
 // override stay.
 func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
-	newer.config, newer.calendar, newer.labels = o.asOrg(t.org), calendar.In(o.Zone), o.Labels
+	newer.config, newer.calendar, newer.labels = o.asOrg(t.org), calendar.InZone(o.Zone), o.Labels
 	newer.past.org = o.Past
 	newer.version = newer.config.Version + newer.own.Version
 	return &newer

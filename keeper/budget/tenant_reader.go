@@ -52,12 +52,12 @@ func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant,
 			return nil, err
 		}
 		if a.isDeleted() {
-			return nil, appDeleted(org, app)
+			return nil, appDeletedError(org, app)
 		}
 		if a.unsupported != "" {
-			return nil, appEnforced(app, a.unsupported)
+			return nil, appEnforcedError(app, a.unsupported)
 		}
-		t.own, t.known, t.past.app = a.app(app), true, a.Past
+		t.own, t.known, t.past.app = a.asAppWithID(app), true, a.Past
 	}
 	if item := items[overrideKey(org, app)]; item != nil {
 		if t.override, err = decodeOverride(item); err != nil {

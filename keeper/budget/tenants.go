@@ -54,7 +54,7 @@ func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() erro
 	if held && b.usage.State().Open {
 		lost = b.usage
 	}
-	return lost.Lasting(), func() error { return ledger.Away("configuration", lost) }
+	return lost.Lasting(), func() error { return ledger.OutageError("configuration", lost) }
 }
 
 // get returns the configuration, at most ConfigTTL old, or usableFor if the store does not
@@ -72,14 +72,14 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	return ts.loading.Last(key), err
 }
 
-// peek returns the configuration, at most ConfigTTL old, from the cache or the store. It never
+// readWithoutCaching returns the configuration, at most ConfigTTL old, from the cache or the store. It never
 // changes the cache, so a sweep evicts no other configuration.
-func (ts *tenants) peek(ctx context.Context, org, app string) (*tenant, error) {
+func (ts *tenants) readWithoutCaching(ctx context.Context, org, app string) (*tenant, error) {
 	if t := ts.loading.Last(tenantKey{org, app}); t != nil && ts.reader.now().Sub(t.loaded) < ts.reader.opts.ConfigTTL {
 		return t, nil
 	}
 	t, err := ts.reader.readTenant(ctx, org, app)
-	return t, failure("configuration", err)
+	return t, wrapFailure("configuration", err)
 }
 
 // getCached returns the configuration if it is cached, else nil.
@@ -88,6 +88,7 @@ func (ts *tenants) getCached(ctx context.Context, org, app string) *tenant {
 	return ts.loading.Ready(ctx, key, ts.loader(key))
 }
 
+// loader returns the function with which the cache reads the configuration of a key.
 func (ts *tenants) loader(key tenantKey) cache.Load[*tenant] {
 	return func(context.Context) (*tenant, error) { return ts.load(key) }
 }
@@ -101,7 +102,7 @@ func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	if err == nil {
 		return t, nil
 	}
-	err = failure("configuration", err)
+	err = wrapFailure("configuration", err)
 	if last := ts.loading.Last(key); last != nil && isUnavailable(err) {
 		ts.reader.opts.Logger.Warn("budget: the configuration cannot be loaded; the last one known is used for at most five minutes",
 			"org", key.org, "app", key.app, "loaded", last.loaded, "error", err)
@@ -142,7 +143,7 @@ func (ts *tenants) registerApp(ctx context.Context, t *tenant) error {
 		return err
 	})
 	if err != nil && store.Diagnose(err) != ddb.Refused {
-		return failure("app", err)
+		return wrapFailure("app", err)
 	}
 	registered := *t
 	registered.known = true

@@ -58,9 +58,9 @@ func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals,
 	}
 	c := t.newClosings()
 	days, err := s.dayRange(ctx, t, day, day, c)
-	s.ledger.CloseBehind(c)
+	s.ledger.StoreTotalsLater(c)
 	if err != nil {
-		return DayTotals{}, failure("Totals", err)
+		return DayTotals{}, wrapFailure("Totals", err)
 	}
 	return days[0], nil
 }
@@ -80,12 +80,12 @@ func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.
 			return
 		}
 		c := t.newClosings()
-		defer s.ledger.CloseBehind(c)
+		defer s.ledger.StoreTotalsLater(c)
 		for from <= to {
 			last := min(calendar.AddDays(from, 30), to)
 			days, err := s.dayRange(ctx, t, from, last, c)
 			if err != nil {
-				yield(DayTotals{}, failure("History", err))
+				yield(DayTotals{}, wrapFailure("History", err))
 				return
 			}
 			if !yieldAll(days, yield) {
@@ -267,7 +267,7 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 	}
 	scopes, err := s.scopesOf(ctx, t)
 	if err != nil {
-		return nil, failure("TagTotals", err)
+		return nil, wrapFailure("TagTotals", err)
 	}
 	rows := map[string]ledger.Counter{}
 	var mu sync.Mutex // guards rows
@@ -279,7 +279,7 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 		})
 	})
 	if err != nil {
-		return nil, failure("TagTotals", err)
+		return nil, wrapFailure("TagTotals", err)
 	}
 	out := make([]TagTotal, 0, len(rows))
 	for _, value := range slices.Sorted(maps.Keys(rows)) {

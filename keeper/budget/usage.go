@@ -68,5 +68,5 @@ type SpooledUsage struct {
 	Refusal      string `json:"refusal,omitempty"` // the reason for the final refusal
 }
 
-// isPriced reports whether the record was validated and priced before.
+// isPriced reports whether the record has a cost already: it was validated and priced before it was spooled.
 func (e *SpooledUsage) isPriced() bool { return e.Cost != "" }

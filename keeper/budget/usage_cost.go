@@ -9,10 +9,10 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// costAt returns the record's cost at the price in force at the instant at, and sets e.Cost and
-// e.PriceVersion. A model that the record names must be one that the label has, or had within
-// pastFor before now. Another is a *fault.ValidationError. A record with a cost keeps it.
-func (e *SpooledUsage) costAt(t *tenant, at, now time.Time) (money.Picos, error) {
+// setCost returns the record's cost at the price in force at the instant at, and sets e.Cost and
+// e.PriceVersion. A model that the record names must be one that the label has, or had within pastFor before
+// now. Another is a *fault.ValidationError. A record with a cost keeps it.
+func (e *SpooledUsage) setCost(t *tenant, at, now time.Time) (money.Picos, error) {
 	if e.isPriced() {
 		cost, err := money.Parse(e.Cost)
 		if err != nil {
@@ -39,7 +39,7 @@ func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	model := cmp.Or(t.model(t.policy(), u.Label), last)
 	switch {
 	case model == "":
-		return "", noModel(u.Label)
+		return "", noModelError(u.Label)
 	case u.Model == "":
 		return model, nil
 	case had, u.Model == model, u.Model == t.config.Models[u.Label], u.Model == t.options[u.Label]:
@@ -80,7 +80,7 @@ func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time)
 func (t *tenant) labelCost(label string, tokens prices.Tokens, at time.Time) (money.Picos, error) {
 	model := t.model(t.policy(), label)
 	if model == "" {
-		return money.Picos{}, noModel(label)
+		return money.Picos{}, noModelError(label)
 	}
 	cost, _, err := t.costOf(label, model, tokens, at)
 	return cost, err

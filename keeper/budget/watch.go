@@ -37,18 +37,17 @@ func (w *watch) addApp(app string) {
 	w.apps[app] = true
 }
 
-// scheduleLook schedules a query after an operation, so that no threshold is missed: within a
-// staleness period, and repeatedly while writes may be pending, because an operation continues
-// after its caller has left.
-func (s *standing) scheduleLook(o *ledger.Operation) {
+// scheduleQuery schedules a query of an operation's scope for events, so that no threshold is missed. It is
+// repeated while writes may be pending, because an operation continues after its caller has left.
+func (s *standing) scheduleQuery(o *ledger.Operation) {
 	if s.opts.OnEvent != nil {
-		s.lookLater(s.watchFor(o.Org, o.Scope))
+		s.queryLater(s.watchFor(o.Org, o.Scope))
 	}
 }
 
-// lookLater starts a timer that reads a scope's spend and delivers events after Options.Staleness, unless one
+// queryLater starts a timer that reads a scope's spend and delivers events after Options.Staleness, unless one
 // runs. It starts again as long as writes of the scope are pending.
-func (s *standing) lookLater(w *watch) {
+func (s *standing) queryLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil || !s.life.Begin(false) {
@@ -59,21 +58,21 @@ func (s *standing) lookLater(w *watch) {
 		w.mu.Lock()
 		w.timer = nil
 		w.mu.Unlock()
-		more := s.ledger.Busy(w.scope) // before the look: writes that end meanwhile are seen below
-		s.observeScope(s.life.Context(), w)
+		more := s.ledger.HasPendingWrites(w.scope) // before the look: writes that end meanwhile are seen below
+		s.deliverScope(s.life.Context(), w)
 		if more {
-			s.lookLater(w)
+			s.queryLater(w)
 		}
 	})
 }
 
-// observeScope reads the spend of a scope again and delivers events, for every app that asked for it, if this
+// deliverScope reads the spend of a scope again and delivers events for every app that asked for it, if this
 // process has written since the last read.
-func (s *standing) observeScope(ctx context.Context, w *watch) {
+func (s *standing) deliverScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
 	w.mu.Unlock()
-	if !s.ledger.Board(w.scope).Unseen() {
+	if !s.ledger.Board(w.scope).HasNewWrites() {
 		return
 	}
 	for app := range apps {
@@ -81,29 +80,30 @@ func (s *standing) observeScope(ctx context.Context, w *watch) {
 		if err != nil {
 			continue
 		}
-		if _, err := s.lookUp(ctx, t, true); err != nil {
+		if _, err := s.readOutlook(ctx, t, true); err != nil {
 			s.opts.Logger.WarnContext(ctx, "budget: looking for events", "scope", w.scope, "error", err)
 		}
 	}
 }
 
+// allWatches returns the cached watches: the scopes that this process has read or written.
 func (s *standing) allWatches() []*watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.watches.Values()
 }
 
-// observeAll reads the spend of every watched scope once more and delivers events, when the keeper closes. It
+// deliverAll reads the spend of every watched scope once more and delivers events, when the keeper closes. It
 // ends with ctx.
-func (s *standing) observeAll(ctx context.Context) {
+func (s *standing) deliverAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {
-			s.observeScope(ctx, w)
+			s.deliverScope(ctx, w)
 		}
 	}
 }
 
-// stopTimers stops the timers of lookLater. Close then reads each scope once more itself.
+// stopTimers stops the timers of queryLater. Close then reads each scope once more itself.
 func (s *standing) stopTimers() {
 	for _, w := range s.allWatches() {
 		w.mu.Lock()

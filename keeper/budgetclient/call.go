@@ -123,13 +123,13 @@ func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) 
 	}
 	res, err := c.http.Do(req)
 	if err != nil {
-		return nil, lostRequest(err)
+		return nil, newNoResponse(err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, lostRequest(fmt.Errorf("the answer is cut: %w", err))
+		return nil, newNoResponse(fmt.Errorf("the answer is cut: %w", err))
 	case len(answer) > maxAnswer:
 		return nil, &noResponse{err: errors.New("the answer is too large"), sent: true}
 	}

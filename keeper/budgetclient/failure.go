@@ -67,9 +67,9 @@ type noResponse struct {
 func (f *noResponse) Error() string { return f.err.Error() }
 func (f *noResponse) Unwrap() error { return f.err }
 
-// lostRequest is the error of a failed try. The request was certainly not sent only if the connection
-// failed.
-func lostRequest(err error) *noResponse {
+// newNoResponse returns the error of a try without a response. The request was certainly not sent only if the
+// connection failed.
+func newNoResponse(err error) *noResponse {
 	var op *net.OpError
 	return &noResponse{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
 }
@@ -122,7 +122,7 @@ func decodeFailure(op string, status int, header http.Header, body []byte, now t
 func (e errorBody) refusal(op string, status int, now time.Time) error {
 	switch {
 	case status == http.StatusTooManyRequests:
-		return e.exceeded(now)
+		return e.quotaExceeded(now)
 	case status == http.StatusConflict:
 		return fmt.Errorf("%w: %s", budget.ErrConflict, e.Message)
 	case status == http.StatusNotFound:
@@ -137,9 +137,9 @@ func (e errorBody) refusal(op string, status int, now time.Time) error {
 	return &StatusError{Op: op, Status: status, Code: e.Code, Message: e.Message, RequestID: e.RequestID}
 }
 
-// exceeded returns the error of a response that no label has room. Its decision time is the keeper's clock,
-// because RetryAt is by that clock.
-func (e errorBody) exceeded(now time.Time) error {
+// quotaExceeded returns the error of the keeper's response that no label has room. Its decision time is the
+// keeper's clock, because RetryAt is by that clock.
+func (e errorBody) quotaExceeded(now time.Time) error {
 	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
 		out.RetryAt = *at
@@ -190,9 +190,9 @@ var statuses = map[string]int{
 	"INTERNAL_ERROR": http.StatusInternalServerError, "SERVICE_UNAVAILABLE": http.StatusServiceUnavailable,
 }
 
-// ofRecord returns the error of one record of a batch, as Submit would return it. If the keeper's store
+// recordError returns the error of one record of a batch, as Submit would return it. If the keeper's store
 // failed, that is an unconfirmed *fault.UnavailableError.
-func (e errorBody) ofRecord(now time.Time) error {
+func (e errorBody) recordError(now time.Time) error {
 	status := cmp.Or(statuses[e.Code], http.StatusBadRequest)
 	if status >= http.StatusInternalServerError {
 		return unavailable("SubmitBatch", fmt.Errorf("%s: %s", e.Code, e.Message), true, 0)

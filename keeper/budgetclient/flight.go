@@ -18,10 +18,10 @@ type run[T any] struct {
 	left  bool // the leader's ctx ended, or it panicked: the others must retry
 }
 
-// do calls get and returns its result. If another caller's get is running, it waits for that and returns the
+// share calls get and returns its result. If another caller's get is running, it waits for that and returns the
 // same result, unless that caller left; then it tries again. It returns a *noResponse if ctx ends during the
 // wait.
-func (f *flight[T]) do(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
+func (f *flight[T]) share(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
 	for {
 		f.mu.Lock()
 		r := f.running

@@ -142,7 +142,7 @@ func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app
 	var rec budget.Recommendation
 	var err error
 	if query == "" {
-		rec, err = known.asking.do(ctx, ask)
+		rec, err = known.asking.share(ctx, ask)
 	} else {
 		rec, err = ask(ctx)
 	}
@@ -252,6 +252,7 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 
 const maxTokenCount = 100_000_000 // per class, as in package budget
 
+// costMicros returns the cost of a call in µ$, rounded up, at the rates of a recommendation.
 func costMicros(r prices.Rates, input, output int64) int64 {
 	return money.Cost(input, r.Input).Add(money.Cost(output, r.Output)).MicrosUp()
 }

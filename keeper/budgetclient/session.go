@@ -37,6 +37,7 @@ type token struct {
 	expires time.Time
 }
 
+// isValid reports whether there is a token that has not expired at now.
 func (t token) isValid(now time.Time) bool { return !t.text.Empty() && now.Before(t.expires) }
 
 // accessToken returns a valid access token. One caller renews it before it expires. Meanwhile the
@@ -59,7 +60,7 @@ func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	case !good && paused:
 		return credentials.Secret{}, refused
 	}
-	text, err := s.renewal.do(ctx, c.renewToken)
+	text, err := s.renewal.share(ctx, c.renewToken)
 	if err != nil && good {
 		c.opts.Logger.WarnContext(ctx, "budgetclient: token not renewed yet", "error", err)
 		return current.text, nil

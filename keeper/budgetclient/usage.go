@@ -51,8 +51,8 @@ func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	return usage
 }
 
-// learnLabel expires the cached recommendation if a receipt recommends another label, so that the
-// next call asks. app is the app's path. An override stays.
+// learnLabel expires the cached recommendation if the receipt of a record recommends another label, so that the
+// next Recommend asks the keeper. app is the app's path; an override stays.
 func (c *core) learnLabel(app, label, status string) {
 	known := c.choices.choiceFor(app)
 	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {
@@ -117,7 +117,7 @@ func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usag
 			c.learnLabel(app, r.Receipt.RecommendedLabel, r.Receipt.Status)
 			continue
 		}
-		out[i].Err = r.Error.ofRecord(c.opts.Now())
+		out[i].Err = r.Error.recordError(c.opts.Now())
 	}
 	return out, nil
 }

@@ -78,7 +78,7 @@ func (a aggregates) endpoints() []endpoint {
 // dayTotals returns the totals of a day, today if day is empty, of the whole organisation if app
 // is empty.
 func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
-	sums, err := a.keeper.Totals(ctx, org, app, wire.Day(day))
+	sums, err := a.keeper.Totals(ctx, org, app, wire.StoredDay(day))
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ const maxDays = 366 // in one response, after the first
 // dayHistory returns the totals of each day of a range, oldest first, of the whole organisation
 // if app is empty. It refuses a range of more than 366 days.
 func (a aggregates) dayHistory(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
-	from, to := wire.Day(days.From), wire.Day(days.To)
+	from, to := wire.StoredDay(days.From), wire.StoredDay(days.To)
 	if tooLong(from, to) {
 		return nil, wire.NewError(http.StatusBadRequest, wire.InvalidRequest, "to: it is more than 366 days after from: ask for less at once").
 			Field("to", "expected at most 366 days after from")

@@ -92,11 +92,11 @@ func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wir
 // internalError returns the response to an internal error, and logs the cause.
 func (a *answers) internalError(err error, x *exchange) *wire.Error {
 	a.logError(x, "failed", err)
-	return wentWrong(http.StatusInternalServerError)
+	return hiddenError(http.StatusInternalServerError)
 }
 
-// wentWrong returns the response to an internal error, without the cause.
-func wentWrong(status int) *wire.Error {
+// hiddenError returns the response to an internal error, without its cause, which only the log has.
+func hiddenError(status int) *wire.Error {
 	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
 
@@ -187,7 +187,7 @@ func validationError(status int, message string, found []error) *wire.Error {
 		status = http.StatusBadRequest
 	}
 	if status >= http.StatusInternalServerError {
-		return wentWrong(status)
+		return hiddenError(status)
 	}
 	var fields []wire.FieldError
 	for _, err := range found {

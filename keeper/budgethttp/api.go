@@ -46,16 +46,16 @@ func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 			},
 		},
 		Formats: map[string]huma.Format{
-			"application/json":         {Marshal: marshal, Unmarshal: unmarshal},
-			"application/problem+json": {Marshal: marshal, Unmarshal: unmarshal}, // huma's errors, until shape converts them
+			"application/json":         {Marshal: writeResponse, Unmarshal: unmarshal},
+			"application/problem+json": {Marshal: writeResponse, Unmarshal: unmarshal}, // huma's errors, until shape converts them
 		},
 		DefaultFormat: "application/json",
 		Transformers:  []huma.Transformer{a.shapeError},
 	})
 }
 
-// marshal writes a complete response. It ignores write errors, because the client may be gone.
-func marshal(w io.Writer, v any) error {
+// writeResponse writes a complete response. It ignores write errors, because the client may be gone.
+func writeResponse(w io.Writer, v any) error {
 	body, err := encode(v)
 	if err == nil {
 		_, _ = w.Write(body)

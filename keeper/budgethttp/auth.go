@@ -65,9 +65,9 @@ func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// byToken returns the default of Options.Authenticate: it verifies the one bearer token of a
-// request. It returns ErrUnauthorized for any other number of credentials.
-func byToken(service *login.Service) func(*http.Request) (Claims, error) {
+// authenticateByToken returns the default of Options.Authenticate: a function that verifies the one bearer
+// token of a request. It returns ErrUnauthorized for any other number of credentials.
+func authenticateByToken(service *login.Service) func(*http.Request) (Claims, error) {
 	return func(r *http.Request) (Claims, error) {
 		values := r.Header.Values("Authorization")
 		if len(values) != 1 {

@@ -23,13 +23,14 @@ type exchange struct {
 
 type exchangeKey struct{}
 
+// exchangeOf returns the state of the request that a context belongs to: its id, route and verified claims.
 func exchangeOf(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x
 }
 
-// canBeID reports whether a text matches ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
-func canBeID(text string) bool {
+// isRequestID reports whether a client's text can be a request id: ^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$.
+func isRequestID(text string) bool {
 	if len(text) == 0 || len(text) > 64 {
 		return false
 	}
@@ -44,10 +45,10 @@ func canBeID(text string) bool {
 	return true
 }
 
-// idOf returns the client's request id if it is valid, else a random one. It is "none" if the
+// requestIDOf returns the client's request id if it is valid, else a random one. It is "none" if the
 // random source fails.
-func idOf(r *http.Request, random io.Reader) string {
-	if id := r.Header.Get("X-Request-Id"); canBeID(id) {
+func requestIDOf(r *http.Request, random io.Reader) string {
+	if id := r.Header.Get("X-Request-Id"); isRequestID(id) {
 		return id
 	}
 	var b [16]byte
@@ -88,6 +89,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// sendHeader sends the status and the header, once, before the body.
 func (a *answer) sendHeader() {
 	a.sent = true
 	a.ResponseWriter.WriteHeader(a.status)

@@ -40,7 +40,7 @@ func (m *recommended) responseFor(org, app string, r budget.Recommendation) *sel
 	body := wire.NewSelection(org, app, r)
 	out := &selectionOutput{CacheControl: fmt.Sprintf("private, max-age=%d", body.CacheDurationSecs), Body: body}
 	if text, err := encode(body); err == nil { // otherwise marshal reports the error
-		out.Body = body.Kept(text)
+		out.Body = body.WithEncoding(text)
 		m.last.Add(to, &kept{r, out})
 	}
 	return out

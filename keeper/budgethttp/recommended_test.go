@@ -66,6 +66,6 @@ func TestIDsOfRequests(t *testing.T) {
 		"": false, "a": true, "Z9": true, "0.-_": true, ".a": false, "-a": false, "_": false, "a b": false, "a\n": false, "é": false,
 		"a/": false, "a:": false, "a@": false, "a[": false, "a`": false, "a{": false, long: true, long + "4": false,
 	} {
-		assert.Equal(t, good, canBeID(id), id)
+		assert.Equal(t, good, isRequestID(id), id)
 	}
 }

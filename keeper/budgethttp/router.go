@@ -65,13 +65,13 @@ func (t *router) redirectRoot() {
 func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	below, ok := strings.CutPrefix(r.URL.EscapedPath(), t.prefix)
 	if !ok || path.Clean(below) != below || !strings.HasPrefix(below, "/") {
-		t.answers.writeError(w, x, notThere())
+		t.answers.writeError(w, x, noRouteError())
 		return
 	}
 	original := r
 	r, err := t.stripPrefix(original)
 	if err != nil {
-		t.answers.writeError(w, x, notThere())
+		t.answers.writeError(w, x, noRouteError())
 		return
 	}
 	defer httpcopy.GiveBack(original, r)
@@ -82,7 +82,7 @@ func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	}
 	x.route = t.names[pattern]
 	if r.Method == http.MethodHead && t.headless[pattern] {
-		t.answers.writeError(w, x, notAllowed("POST, GET"))
+		t.answers.writeError(w, x, methodError("POST, GET"))
 		return
 	}
 	t.mux.ServeHTTP(w, r)
@@ -112,18 +112,19 @@ func (t *router) answerUnrouted(w *answer, r *http.Request, x *exchange, h http.
 	probe := &probe{header: http.Header{}}
 	h.ServeHTTP(probe, r)
 	if probe.status == http.StatusMethodNotAllowed {
-		t.answers.writeError(w, x, notAllowed(probe.header.Get("Allow")))
+		t.answers.writeError(w, x, methodError(probe.header.Get("Allow")))
 		return
 	}
-	t.answers.writeError(w, x, notThere())
+	t.answers.writeError(w, x, noRouteError())
 }
 
-// notThere returns the 404 response to a path without a route.
-func notThere() *wire.Error {
+// noRouteError returns the 404 response to a path without a route.
+func noRouteError() *wire.Error {
 	return wire.NewError(http.StatusNotFound, wire.NotFound, "there is no such route: /docs lists them")
 }
 
-func notAllowed(allow string) *wire.Error {
+// methodError returns the 405 response to a path with routes for other methods only, those in allow.
+func methodError(allow string) *wire.Error {
 	return wire.NewError(http.StatusMethodNotAllowed, wire.InvalidRequest, "the route has other methods: "+allow).With("Allow", allow)
 }
 
@@ -133,6 +134,11 @@ type probe struct {
 	status int
 }
 
-func (p *probe) Header() http.Header         { return p.header }
-func (p *probe) WriteHeader(status int)      { p.status = status }
+// Header returns the header, which has the allowed methods.
+func (p *probe) Header() http.Header { return p.header }
+
+// WriteHeader keeps the status, which tells answerUnrouted whether the path has routes for other methods.
+func (p *probe) WriteHeader(status int) { p.status = status }
+
+// Write drops the body.
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }

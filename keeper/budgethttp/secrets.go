@@ -117,10 +117,10 @@ func (c secrets) retrieveSecret(ctx context.Context, x *exchange, org, app, toke
 	return &secretOutput{wire.Secret{ClientID: fetched.ClientID, Secret: fetched.Secret.Reveal()}}, nil
 }
 
-// byKey returns a function that authenticates a request by its only provisioning key and
-// returns the principal. A key of one organisation is valid only below that organisation's
+// authenticateByKey returns the default of Options.Administrator: a function that verifies the one provisioning
+// key of a request and returns the principal. A key of one organisation is valid only below that organisation's
 // path.
-func byKey(store *credentials.Store) func(*http.Request) (string, error) {
+func authenticateByKey(store *credentials.Store) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		given := r.Header.Values("X-Api-Key")
 		if len(given) != 1 || given[0] == "" || len(given[0]) > maxSecret {

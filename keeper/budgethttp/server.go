@@ -37,10 +37,10 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 		return nil, err
 	}
 	if s.opts.Administrator == nil {
-		s.opts.Administrator = byKey(store)
+		s.opts.Administrator = authenticateByKey(store)
 	}
 	if s.opts.Authenticate == nil {
-		if err := s.logIn(); err != nil {
+		if err := s.makeLogins(); err != nil {
 			return nil, err
 		}
 	}
@@ -83,9 +83,9 @@ func (s *Server) serveEndpoints(d *document) error {
 	return nil
 }
 
-// logIn makes the login service and sets Options.Authenticate to it. An error is a
-// *fault.ValidationError of the options.
-func (s *Server) logIn() (err error) {
+// makeLogins makes the service that issues and verifies tokens, and sets Options.Authenticate to it. An error
+// is a *fault.ValidationError of the options.
+func (s *Server) makeLogins() (err error) {
 	s.login, err = login.New(login.Options{
 		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
 		AccessTTL: s.opts.AccessTTL, RefreshTTL: s.opts.RefreshTTL,
@@ -95,10 +95,11 @@ func (s *Server) logIn() (err error) {
 	if err != nil {
 		return invalidField("options", err.Error())
 	}
-	s.opts.Authenticate = byToken(s.login)
+	s.opts.Authenticate = authenticateByToken(s.login)
 	return nil
 }
 
+// invalidField returns the *fault.ValidationError of an argument or option of New.
 func invalidField(field, reason string) error {
 	return &fault.ValidationError{Package: "budgethttp", Field: field, Code: fault.InvalidRequest, Reason: reason}
 }
@@ -123,7 +124,7 @@ func (s *Server) validate() error {
 // ServeHTTP sets the common headers and the request's id, and dispatches the request. After a
 // panic of a handler it answers with 500. It then calls OnServed and writes the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	x := &exchange{id: idOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
+	x := &exchange{id: requestIDOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
 	out := &answer{ResponseWriter: w}
 	header := w.Header()
 	header.Set("X-Request-Id", x.id)
@@ -156,7 +157,7 @@ func (s *Server) recoverPanic(x *exchange, out *answer) {
 		x.broken = true
 		panic(http.ErrAbortHandler)
 	}
-	s.router.answers.writeError(out, x, wentWrong(http.StatusInternalServerError))
+	s.router.answers.writeError(out, x, hiddenError(http.StatusInternalServerError))
 }
 
 // reportServed calls OnServed, sends the rest of the response, and then writes the log.

@@ -94,7 +94,8 @@ type account struct {
 	deleted  time.Time // zero unless deleted; a deleted account is also revoked
 }
 
-func (a account) id() string { return ClientID(a.org, a.app) }
+// clientID returns the client id of the account's organisation or app.
+func (a account) clientID() string { return ClientID(a.org, a.app) }
 
 // hasCredentials reports whether the client has credentials, perhaps revoked ones.
 func (a account) hasCredentials() bool { return a.revision > 0 && a.deleted.IsZero() }
@@ -112,7 +113,7 @@ func (a account) validHashes(now time.Time) []string {
 	return hashes
 }
 
-// inGrace reports whether the previous secret still works.
+// inGrace reports whether the secret before the last rotation still works at now.
 func (a account) inGrace(now time.Time) bool { return a.previous != "" && now.Before(a.grace) }
 
 // withNewSecret returns the account with a new secret; the caller fills in the hash. Without grace it
@@ -166,7 +167,7 @@ func (a account) withoutSecrets(now time.Time, deleted bool) account {
 // encodeItem returns the account as an item. It leaves out empty texts and zero times, so a PUT
 // of the item removes them.
 func (a account) encodeItem() store.Item {
-	item := clientKey(a.id()).Attributes()
+	item := clientKey(a.clientID()).Attributes()
 	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous, attrHandout: a.handout} {
 		if text != "" {
 			item[name] = store.String(text)
@@ -215,8 +216,9 @@ type Identity struct {
 	Version int64
 }
 
+// identity returns the client's id, owner and version for callers.
 func (a account) identity() Identity {
-	return Identity{ClientID: a.id(), Org: a.org, App: a.app, Version: a.version}
+	return Identity{ClientID: a.clientID(), Org: a.org, App: a.app, Version: a.version}
 }
 
 // Status is the public state of a client's credentials.

@@ -51,7 +51,7 @@ func (c *core) deleteItem(key store.Key) types.TransactWriteItem {
 
 // sendWrites sends all writes in one transaction. overtaken means that a condition failed.
 func (c *core) sendWrites(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
-	err = c.items.Patient().Transact(ctx, store.NewID(), writes)
+	err = c.items.WithControlTimeout().Transact(ctx, store.NewID(), writes)
 	return store.Diagnose(err) == ddb.Refused, err
 }
 
@@ -80,7 +80,7 @@ func (c *core) loadAccount(ctx context.Context, id string) (account, error) {
 func (c *core) loadExisting(ctx context.Context, org, app string) (account, error) {
 	seen, err := c.loadAccount(ctx, ClientID(org, app))
 	if err == nil && !seen.hasCredentials() {
-		err = notFound("%s has no credentials", ClientID(org, app))
+		err = notFoundError("%s has no credentials", ClientID(org, app))
 	}
 	return seen, err
 }

@@ -68,7 +68,7 @@ func (s *Store) Create(ctx context.Context, org, app string) (Issued, error) {
 		}
 		issued, overtaken, err := s.issueSecret(ctx, actionCreated, seen, nil, func(now time.Time) (account, trail.Fields) {
 			next := newAccount(org, app, seen, now)
-			return next, trail.Fields{"client_id": next.id(), "version": next.version}
+			return next, trail.Fields{"client_id": next.clientID(), "version": next.version}
 		})
 		if !overtaken || n == changeTries {
 			return issued, storeFailure("Create", err)
@@ -101,7 +101,7 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	if err != nil {
 		return Rotation{}, storeFailure("Rotate", err)
 	}
-	void, unfetched, err := s.core.isUnfetched(ctx, seen)
+	void, unfetched, err := s.core.readHandout(ctx, seen)
 	if err != nil {
 		return Rotation{}, storeFailure("Rotate", err)
 	}
@@ -109,10 +109,10 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	issued, overtaken, err := s.issueSecret(ctx, actionRotated, seen, void, func(now time.Time) (account, trail.Fields) {
 		next, dropped := seen.withNewSecret(now, graceHours, unfetched)
 		rotation.GraceUntil, rotation.OldestDropped = next.grace, dropped
-		return next, trail.Fields{"client_id": next.id(), "version": next.version, "grace_hours": graceHours}
+		return next, trail.Fields{"client_id": next.clientID(), "version": next.version, "grace_hours": graceHours}
 	})
 	if overtaken {
-		return Rotation{}, conflictError("the credentials of %s were changed by somebody else at the same time; read them, and rotate again if they still need it", seen.id())
+		return Rotation{}, conflictError("the credentials of %s were changed by somebody else at the same time; read them, and rotate again if they still need it", seen.clientID())
 	}
 	if err != nil {
 		return rotation, storeFailure("Rotate", err)
@@ -137,7 +137,7 @@ func (s *Store) issueSecret(
 	now := truncateSeconds(s.core.now())
 	pepper := s.Keys().Pepper(now)
 	next, fields := decide(now)
-	next.hash, next.handout = s.core.hashSecret(pepper, purposeClient, next.id(), secret), tokenHash(token)
+	next.hash, next.handout = s.core.hashSecret(pepper, purposeClient, next.clientID(), secret), tokenHash(token)
 	handout, err := s.core.handoutItem(next, token, secret, now)
 	if err != nil {
 		return Issued{}, false, err
@@ -190,7 +190,7 @@ func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error 
 	if !overtaken {
 		next := newAccount(org, app, seen, truncateSeconds(s.core.now()))
 		next.hash = hash.Reveal()
-		overtaken, err = s.replaceAccount(ctx, actionImported, seen, next, trail.Fields{"client_id": next.id(), "version": next.version})
+		overtaken, err = s.replaceAccount(ctx, actionImported, seen, next, trail.Fields{"client_id": next.clientID(), "version": next.version})
 	}
 	if overtaken {
 		return conflictError("%s has credentials; rotate them instead", ClientID(org, app))

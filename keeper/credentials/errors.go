@@ -40,15 +40,18 @@ type UnavailableError = fault.UnavailableError
 // pkg is the package name in errors.
 const pkg = "keeper/credentials"
 
+// invalid returns the *ValidationError of an argument or option.
 func invalid(field, format string, args ...any) error {
 	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
+// conflictError returns an error that matches ErrConflict and says which change was refused.
 func conflictError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
 }
 
-func notFound(format string, args ...any) error {
+// notFoundError returns an error that matches ErrNotFound and names the missing object.
+func notFoundError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
 }
 
@@ -63,5 +66,5 @@ func storeFailure(operation string, err error) error {
 	if errors.As(err, new(*ValidationError)) {
 		return err
 	}
-	return store.Judge(pkg, operation, err)
+	return store.WrapError(pkg, operation, err)
 }

@@ -240,7 +240,7 @@ func (k *KeySet) Document() Secret {
 // Signer returns the signing key at now: the newest that existed KeyDelay before, or the
 // oldest.
 func (k *KeySet) Signer(now time.Time) SigningKey {
-	return newestSettled(k.signing, now, func(s SigningKey) time.Time { return s.Created })
+	return newestDistributed(k.signing, now, func(s SigningKey) time.Time { return s.Created })
 }
 
 // Verifier returns the key with an id, even if it does not sign yet or any more. ok is false if
@@ -256,12 +256,12 @@ func (k *KeySet) Verifier(id string) (SigningKey, bool) {
 // Pepper returns the pepper of new hashes at now: the newest that existed KeyDelay before, or
 // the oldest.
 func (k *KeySet) Pepper(now time.Time) Pepper {
-	return newestSettled(k.peppers, now, func(p Pepper) time.Time { return p.Created })
+	return newestDistributed(k.peppers, now, func(p Pepper) time.Time { return p.Created })
 }
 
-// newestSettled returns the newest key that is old enough to be known to every process, or the oldest if none
-// is. created returns the time of a key.
-func newestSettled[K any](keys []K, now time.Time, created func(K) time.Time) K {
+// newestDistributed returns the newest key that is old enough to be known to every process, or the oldest if
+// none is. created returns the time of a key.
+func newestDistributed[K any](keys []K, now time.Time, created func(K) time.Time) K {
 	chosen := keys[0]
 	for _, k := range keys[1:] {
 		if !created(k).Add(KeyDelay).After(now) {

@@ -14,14 +14,14 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 	defer cancel()
 	org, app, ok := ParseClientID(clientID)
 	if !ok {
-		return Identity{}, notFound("there is no such client")
+		return Identity{}, notFoundError("there is no such client")
 	}
 	seen, err := s.core.loadExisting(ctx, org, app)
 	if err != nil {
 		return Identity{}, storeFailure("Lookup", err)
 	}
 	if !seen.revoked.IsZero() {
-		return Identity{}, notFound("the credentials of %s were revoked", clientID)
+		return Identity{}, notFoundError("the credentials of %s were revoked", clientID)
 	}
 	return seen.identity(), nil
 }

@@ -24,9 +24,9 @@ const usedKept = 7 * 24 * time.Hour
 
 func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
 
-// isUnfetched reports whether no caller has retrieved a client's last secret. void are the writes that make
-// its retrieval token void, for the transaction that replaces the secret.
-func (c *core) isUnfetched(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
+// readHandout reports whether no caller has retrieved a client's last secret, for Rotate, which then replaces
+// that secret. void are the writes that make its retrieval token void, for the same transaction.
+func (c *core) readHandout(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
 	if a.handout == "" {
 		return nil, false, nil
 	}

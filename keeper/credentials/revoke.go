@@ -24,7 +24,7 @@ func (s *Store) Delete(ctx context.Context, org, app string) error {
 	if err := s.endCredentials(ctx, "Delete", org, app, true); err != nil || app != "" {
 		return err
 	}
-	for page, err := range s.core.items.Lasting(ctx, s.core.items.Control, clientPrefix+ClientID(org, "")+clientApp) {
+	for page, err := range s.core.items.ScanWithoutTTL(ctx, s.core.items.Control, clientPrefix+ClientID(org, "")+clientApp) {
 		if err != nil {
 			return storeFailure("Delete", err)
 		}
@@ -57,7 +57,7 @@ func (s *Store) endCredentials(ctx context.Context, operation, org, app string, 
 	for n := 0; ; n++ {
 		seen, err := s.core.loadAccount(ctx, ClientID(org, app))
 		if err == nil && !seen.hasCredentials() && !deleted {
-			err = notFound("%s has no credentials", ClientID(org, app))
+			err = notFoundError("%s has no credentials", ClientID(org, app))
 		}
 		if over := !seen.hasCredentials() || !seen.revoked.IsZero() && !deleted; over || err != nil {
 			return storeFailure(operation, err)
@@ -68,8 +68,8 @@ func (s *Store) endCredentials(ctx context.Context, operation, org, app string, 
 		if deleted {
 			action = actionDeleted
 		}
-		mark := clientMark(next.id(), next.version, now.Add(s.core.opts.LongestToken))
-		overtaken, err := s.replaceAccount(ctx, action, seen, next, trail.Fields{"client_id": next.id(), "version": next.version}, s.core.putItem(mark, "", nil, nil))
+		mark := clientMark(next.clientID(), next.version, now.Add(s.core.opts.LongestToken))
+		overtaken, err := s.replaceAccount(ctx, action, seen, next, trail.Fields{"client_id": next.clientID(), "version": next.version}, s.core.putItem(mark, "", nil, nil))
 		if err == nil {
 			s.core.counts.revocations.Add(1)
 		}

@@ -218,7 +218,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	}
 	defer cancel()
 	if !appPattern.MatchString(name) {
-		return notFound("there is no key of this name")
+		return notFoundError("there is no key of this name")
 	}
 	event, err := s.core.eventWrite(s.principal, actionKeyRevoked, audit.Key(name), "", trail.Fields{"name": name})
 	if err != nil {
@@ -227,7 +227,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	defer s.ring.known.Drop(theRing{})
 	overtaken, err := s.core.sendWrites(ctx, s.core.deleteItem(ringKey(name)), event)
 	if overtaken {
-		return notFound("there is no key %s", name)
+		return notFoundError("there is no key %s", name)
 	}
 	if err == nil {
 		s.core.counts.revocations.Add(1)

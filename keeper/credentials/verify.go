@@ -61,7 +61,7 @@ func (c *core) matchingHash(seen account, given attempt, secret Secret, now time
 			hash, ok = h, true
 		case own && !known:
 			c.opts.Logger.Error("keeper/credentials: a hash names a pepper that is not among the keys; its secret cannot log in",
-				"client_id", seen.id())
+				"client_id", seen.clientID())
 		case !own:
 			foreign = h
 		}
@@ -84,10 +84,10 @@ func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, se
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return
 	}
-	hash := c.hashSecret(pepper, purposeClient, seen.id(), secret)
+	hash := c.hashSecret(pepper, purposeClient, seen.clientID(), secret)
 	err := store.Retry(ctx, func() error {
 		_, err := c.items.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: &c.items.Control, Key: clientKey(seen.id()).Attributes(),
+			TableName: &c.items.Control, Key: clientKey(seen.clientID()).Attributes(),
 			UpdateExpression: aws.String("SET #hash = :new"), ConditionExpression: aws.String("#hash = :old"),
 			ExpressionAttributeNames: map[string]string{"#hash": attrHash},
 			ExpressionAttributeValues: store.Item{
@@ -98,6 +98,6 @@ func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, se
 	})
 	if err != nil && store.Diagnose(err) != ddb.Refused { // refused: another process was faster
 		c.opts.Logger.Warn("keeper/credentials: a secret could not be hashed with the newest pepper; the next login tries again",
-			"client_id", seen.id(), "error", err)
+			"client_id", seen.clientID(), "error", err)
 	}
 }

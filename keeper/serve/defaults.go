@@ -25,6 +25,7 @@ func (s *Service) storeDefaults(ctx context.Context) {
 	}
 }
 
+// warnOfDefaults logs that default models or prices could not be stored. It does nothing for a nil error.
 func (s *Service) warnOfDefaults(kind string, err error) {
 	if err != nil {
 		s.parts.Logger.Warn("the default "+kind+" are not stored: other keepers of the tables, and commands, do not know them", "error", err)

@@ -119,6 +119,7 @@ func (m *metrics) onSweep(err error) {
 	}
 }
 
+// setLeading records whether this process holds the lease of the sweeps.
 func (m *metrics) setLeading(leading bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -149,10 +150,12 @@ func (m *metrics) countInFlight(next http.Handler) http.Handler {
 // family is the metrics of one name.
 type family struct{ name, kind, help string }
 
+// writeHead writes the help and the type of a metric, before its values.
 func (f family) writeHead(w io.Writer) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
 }
 
+// writeOne writes a metric with one value and no labels.
 func (f family) writeOne(w io.Writer, value float64) {
 	f.writeHead(w)
 	fmt.Fprintf(w, "%s %s\n", f.name, strconv.FormatFloat(value, 'g', -1, 64))

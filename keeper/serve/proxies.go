@@ -82,7 +82,7 @@ func (p *proxies) forwardedHops(h http.Header) []string {
 	return parts
 }
 
-// forNode returns the for= node of an element of Forwarded (RFC 7239), or "".
+// forNode returns the address in the for= part of one element of the header Forwarded (RFC 7239), or "".
 func forNode(element string) string {
 	for _, pair := range unquotedSplit(element, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")
@@ -101,7 +101,7 @@ func unquotedSplit(text string, separator byte) []string {
 	end, quoted := len(text), false
 	for i := len(text) - 1; i >= 0; i-- {
 		switch {
-		case text[i] == '"' && !backslashed(text[:i]):
+		case text[i] == '"' && !endsWithEscape(text[:i]):
 			quoted = !quoted
 		case text[i] == separator && !quoted:
 			parts, end = append(parts, text[i+1:end]), i
@@ -112,7 +112,8 @@ func unquotedSplit(text string, separator byte) []string {
 	return parts
 }
 
-// backslashed reports whether the character after before is escaped.
-func backslashed(before string) bool {
+// endsWithEscape reports whether the character after before is escaped: before ends with an odd number of
+// backslashes.
+func endsWithEscape(before string) bool {
 	return (len(before)-len(strings.TrimRight(before, `\`)))%2 == 1
 }

@@ -227,7 +227,7 @@ func (s *Service) Serve(ctx context.Context) error {
 	defer stop()
 	var work sync.WaitGroup
 	if !s.config.Aggregation.Off {
-		work.Go(func() { s.sweepAlone(beside) })
+		work.Go(func() { s.sweepIfLeader(beside) })
 	}
 	if s.parts.Prices != nil {
 		work.Go(func() { s.refreshPrices(beside) })
@@ -328,8 +328,8 @@ func (s *Service) CreateTables(ctx context.Context) error {
 	return s.parts.Repository.CreateTable(ctx)
 }
 
-// Look reads from the tables, so that wrong names and missing permissions are reported before
-// the first request.
+// Look reads from the tables, so that wrong names and missing permissions are reported before the first
+// request.
 func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.store.ListKeys(ctx); err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 // SweepLease is the name of the lease of the process that sweeps.
 const SweepLease = "keeper-sweep"
 
-// sweepAlone sweeps while this process has the lease, and tries to get it otherwise, until ctx
-// ends. It logs errors.
-func (s *Service) sweepAlone(ctx context.Context) {
+// sweepIfLeader runs the keeper's sweeps while this process holds their lease, so that one process of several
+// does, and tries to get the lease otherwise, until ctx ends. It logs errors.
+func (s *Service) sweepIfLeader(ctx context.Context) {
 	for {
-		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepOften)
+		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepPeriodically)
 		s.metrics.setLeading(false)
 		if ctx.Err() == nil && err != nil && !errors.Is(err, fault.ErrLocked) {
 			s.parts.Logger.ErrorContext(ctx, "keeper: sweep", "error", err)
@@ -29,9 +29,9 @@ func (s *Service) sweepAlone(ctx context.Context) {
 	}
 }
 
-// sweepOften sweeps every Aggregation.Every until ctx ends, and logs errors. It returns the cause
-// of the end: another process may then take the lease.
-func (s *Service) sweepOften(ctx context.Context) error {
+// sweepPeriodically calls the keeper's Sweep every Aggregation.Every until ctx ends, and logs errors. It
+// returns the cause of the end: another process may then take the lease.
+func (s *Service) sweepPeriodically(ctx context.Context) error {
 	s.metrics.setLeading(true)
 	for {
 		report, err := s.keeper.Sweep(ctx)

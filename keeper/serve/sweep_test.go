@@ -89,7 +89,7 @@ func TestOneOfThreeSweeps(t *testing.T) {
 		for range 3 {
 			p := newProcess(t, db)
 			ctx, end := context.WithCancel(t.Context())
-			running.Go(func() { p.sweepAlone(ctx) })
+			running.Go(func() { p.sweepIfLeader(ctx) })
 			all, ends = append(all, p), append(ends, end)
 		}
 		leading := func() (leader int) {
@@ -162,7 +162,7 @@ func TestSweepsThatFailAreTold(t *testing.T) {
 		}))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { p.sweepAlone(ctx) })
+		running.Go(func() { p.sweepIfLeader(ctx) })
 		elapse(90 * time.Second)
 		assert.Equal(t, []string{"2", "0", ""}, []string{
 			p.says(`dynalimit_keeper_sweeps_total{result="failed"}`), p.says(`dynalimit_keeper_sweeps_total{result="ok"}`), p.says("dynalimit_keeper_sweep_lag_seconds"),
@@ -188,7 +188,7 @@ func TestALeaseThatCannotBeTakenIsTold(t *testing.T) {
 		}))
 		ctx, end := context.WithCancel(t.Context())
 		var running sync.WaitGroup
-		running.Go(func() { p.sweepAlone(ctx) })
+		running.Go(func() { p.sweepIfLeader(ctx) })
 		elapse(90 * time.Second)
 		end()
 		running.Wait()

@@ -18,8 +18,8 @@ func Check(zone string) error {
 	return err
 }
 
-// In returns the calendar of an IANA time zone that calendar.LoadZone accepts.
-func In(zone string) Calendar {
+// InZone returns the calendar of an IANA time zone that calendar.LoadZone accepts.
+func InZone(zone string) Calendar {
 	z, err := calendar.LoadZone(zone)
 	if err != nil {
 		z = time.UTC // validated before it was stored
@@ -36,10 +36,10 @@ func (c Calendar) location() *time.Location {
 }
 
 // Day returns the day at t.
-func (c Calendar) Day(t time.Time) string { return dayIn(t, c.location()) }
+func (c Calendar) Day(t time.Time) string { return dateIn(t, c.location()) }
 
-// Reset returns the first instant of the day after t.
-func (c Calendar) Reset(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
+// NextDay returns the first instant of the day after t, when quotas are full again.
+func (c Calendar) NextDay(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
 
 // End returns the first instant after the day, or the zero time for an invalid day.
 func (c Calendar) End(day string) time.Time {

@@ -18,7 +18,7 @@ func TestDaysOnTheCalendar(t *testing.T) {
 // A write to a day opens its total again for an hour before anybody may store one, for clocks
 // differ and a write takes its time.
 func TestDaysAreOpenedAgainBeforeTheyClose(t *testing.T) {
-	c := In("America/New_York")
+	c := InZone("America/New_York")
 	end := time.Date(2026, 1, 24, 5, 0, 0, 0, time.UTC)
 	for _, tc := range []struct {
 		after           time.Duration
@@ -26,7 +26,7 @@ func TestDaysAreOpenedAgainBeforeTheyClose(t *testing.T) {
 	}{
 		{25*time.Hour - 1, false, false}, {25 * time.Hour, true, false}, {26*time.Hour - 1, true, false}, {26 * time.Hour, true, true}, {1000 * time.Hour, true, true},
 	} {
-		assert.Equal(t, tc.reopens, c.Reopens("20260123", end.Add(tc.after)), tc.after)
-		assert.Equal(t, tc.closes, c.Closes("20260123", end.Add(tc.after)), tc.after)
+		assert.Equal(t, tc.reopens, c.MayBeClosed("20260123", end.Add(tc.after)), tc.after)
+		assert.Equal(t, tc.closes, c.IsClosable("20260123", end.Add(tc.after)), tc.after)
 	}
 }

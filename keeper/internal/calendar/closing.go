@@ -6,14 +6,15 @@ import "time"
 // the day closes. Records are accepted for 24 h.
 const openFor = 26 * time.Hour
 
-// Closes reports whether the day ended long enough ago to store its sum.
-func (c Calendar) Closes(day string, now time.Time) bool {
+// IsClosable reports whether the day ended long enough ago to store its sum, because no record can be counted
+// on it any more.
+func (c Calendar) IsClosable(day string, now time.Time) bool {
 	return !now.Before(c.End(day).Add(openFor))
 }
 
-// Reopens reports whether a write to the day may find a stored sum. It begins an hour before
-// Closes, because clocks differ and a write takes time.
-func (c Calendar) Reopens(day string, now time.Time) bool {
+// MayBeClosed reports whether a stored sum of the day may exist, so that a write to the day must mark it as
+// reopened. It begins an hour before IsClosable, because clocks differ and a write takes time.
+func (c Calendar) MayBeClosed(day string, now time.Time) bool {
 	return !now.Before(c.End(day).Add(openFor - time.Hour))
 }
 
@@ -21,7 +22,7 @@ func (c Calendar) Reopens(day string, now time.Time) bool {
 func (c Calendar) FirstOpen(day string, now time.Time) string {
 	for n := 0; n < 4; n++ {
 		before := AddDays(day, -1)
-		if c.Closes(before, now) {
+		if c.IsClosable(before, now) {
 			break
 		}
 		day = before

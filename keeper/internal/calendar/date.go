@@ -4,8 +4,8 @@ import "time"
 
 const dayLayout = "20060102"
 
-// dayIn returns the local date of an instant, such as "20260123". Days sort as strings.
-func dayIn(t time.Time, zone *time.Location) string { return t.In(zone).Format(dayLayout) }
+// dateIn returns the local date of an instant, such as "20260123". Days sort as strings.
+func dateIn(t time.Time, zone *time.Location) string { return t.In(zone).Format(dayLayout) }
 
 // ParseDay parses a day such as "20260123" and returns its noon in UTC.
 func ParseDay(day string) (time.Time, error) {

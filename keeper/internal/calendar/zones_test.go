@@ -44,7 +44,7 @@ func TestDaysOfEveryZone(t *testing.T) {
 	for _, name := range everyZone(t) {
 		zone, err := calendar.LoadZone(name)
 		require.NoError(t, err)
-		cal := In(name)
+		cal := InZone(name)
 		for at := from; ; transitions++ {
 			_, change := at.In(zone).ZoneBounds()
 			if change.IsZero() || change.After(to) {
@@ -75,7 +75,7 @@ func walkDays(t *testing.T, cal Calendar, name string, change time.Time) {
 		require.False(t, slices.Contains(days, day), "%s: day %s entered again at %s", name, day, m.UTC())
 		end := cal.End(last)
 		require.True(t, !m.Before(end) && m.Sub(end) < step, "%s: end(%s) = %s, the change is by %s", name, last, end.UTC(), m.UTC())
-		require.Equal(t, end.UnixMilli(), cal.Reset(m.Add(-step)).UnixMilli(), "%s: the reset before %s", name, m.UTC())
+		require.Equal(t, end.UnixMilli(), cal.NextDay(m.Add(-step)).UnixMilli(), "%s: the reset before %s", name, m.UTC())
 		days = append(days, day)
 	}
 }

@@ -19,9 +19,9 @@ type Account struct {
 	Keep   int    // days until its items expire
 }
 
-// Submission makes the operation that counts a record, and its cost under each tag. late means that the day's
-// total may be stored already.
-func (a Account) Submission(r Record, tags map[string]string, late bool) *Operation {
+// NewSubmission makes the operation that counts a record on the account, and its cost under each tag. late
+// means that the day's total may be stored already.
+func (a Account) NewSubmission(r Record, tags map[string]string, late bool) *Operation {
 	o := a.baseOperation(late)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		o.debits = append(o.debits, a.tagDebit(name, tags[name]))
@@ -31,9 +31,10 @@ func (a Account) Submission(r Record, tags map[string]string, late bool) *Operat
 	return o
 }
 
-// Adjustment makes the operation that applies an audited credit or charge. It has a queue of its own, because
-// it also needs the control table: while that table does not answer, calls must not wait behind it.
-func (a Account) Adjustment(adj Adjustment, late bool) *Operation {
+// NewAdjustment makes the operation that applies an audited credit or charge to the account. It has a queue of
+// its own, because it also needs the control table: while that table does not answer, calls must not wait
+// behind it.
+func (a Account) NewAdjustment(adj Adjustment, late bool) *Operation {
 	o := a.baseOperation(late)
 	o.lane += "##adjust"
 	adj.writer = o.writer

@@ -50,9 +50,9 @@ func newBoard(l *Ledger, scope string) *Board {
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
-// recordWrite adds a write of this process, which the store has acknowledged, to the board's spend, so that
+// addOwnWrite adds a write of this process, which the store has acknowledged, to the board's spend, so that
 // lookups include it before the next query.
-func (b *Board) recordWrite(o *Operation) {
+func (b *Board) addOwnWrite(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, d := range o.debits {
@@ -60,7 +60,7 @@ func (b *Board) recordWrite(o *Operation) {
 		if b.own[ref] == nil {
 			b.own[ref] = &ownAmount{}
 		}
-		b.own[ref].since = b.own[ref].since.Add(o.delta(d).Spend())
+		b.own[ref].since = b.own[ref].since.Add(o.amountsFor(d).Spend())
 	}
 	b.wroteSince = true
 	b.writes++
@@ -69,15 +69,15 @@ func (b *Board) recordWrite(o *Operation) {
 // Stand identifies the state of a board. Another Stand may mean other sums.
 type Stand struct{ version, notes int64 }
 
-// Known returns the version of the board's sums without a query. fresh is false if they are too old. ends is
+// KnownStand returns the version of the board's sums without a query. fresh is false if they are too old. ends is
 // true if the caller must call Renew in the background.
-func (b *Board) Known() (stand Stand, fresh, ends bool) {
+func (b *Board) KnownStand() (stand Stand, fresh, ends bool) {
 	stand, ends = b.Stand()
 	b.mu.Lock()
 	fresh = b.isFresh() && !b.gone
 	b.mu.Unlock()
 	if fresh {
-		b.l.countLook(true)
+		b.l.countLookup(true)
 	}
 	return stand, fresh, ends
 }
@@ -119,15 +119,15 @@ func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	return b.version, err
 }
 
-// Ensure reads the sums that n names, unless the board has them and they are younger than Ledger.Fresh. With
-// force it also reads again if this process has written since the last read. One query runs at a time. After
-// a failed query the earlier sums stay usable.
-func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
+// EnsureFresh queries the store for the sums that n names, unless the board has them and they are younger than
+// Ledger.Fresh. With force it also queries if this process has written since the last query. One query runs at
+// a time. After a failed query the earlier sums stay usable.
+func (b *Board) EnsureFresh(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for first := true; ; first = false {
 		flight, err := b.beginQuery(n, force)
 		if first && err == nil {
-			b.l.countLook(flight == nil)
+			b.l.countLookup(flight == nil)
 		}
 		if flight == nil || err != nil {
 			return err
@@ -138,7 +138,7 @@ func (b *Board) Ensure(ctx context.Context, n Need, force bool) error {
 		b.mu.Lock()
 		has := b.has
 		b.mu.Unlock()
-		if n.within(has) && !b.l.Now().After(asked.Add(b.l.Fresh)) {
+		if n.isCoveredBy(has) && !b.l.Now().After(asked.Add(b.l.Fresh)) {
 			return nil
 		}
 	}
@@ -150,7 +150,7 @@ func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	select {
 	case <-flight:
 	case <-b.l.Breaker.Lasting():
-		return Away("read", b.l.Breaker)
+		return OutageError("read", b.l.Breaker)
 	case <-ctx.Done():
 		return &fault.UnavailableError{Package: pkg, Op: "read", Err: ctx.Err()}
 	}
@@ -164,7 +164,7 @@ func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n.within(b.has) && b.isFresh() && !(force && b.wroteSince) {
+	if n.isCoveredBy(b.has) && b.isFresh() && !(force && b.wroteSince) {
 		return nil, nil
 	}
 	return b.startQuery(n, force)
@@ -179,27 +179,26 @@ func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 			return nil, ErrClosed
 		}
 		b.query = make(chan struct{})
-		go b.refresh(b.want, b.query)
+		go b.runQuery(b.want, b.query)
 	}
 	return b.query, nil
 }
 
-// Look calls Ensure, and reports in known whether the board's sums can be used. While the store cannot be
-// reached, sums of an earlier day can be. version increases with every query.
-func (b *Board) Look(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
-	err = b.Ensure(ctx, n, force)
+// ReadSums calls EnsureFresh, and reports in known whether the board's sums can be used. While the store cannot
+// be reached, sums of an earlier day can be. version increases with every query.
+func (b *Board) ReadSums(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
+	err = b.EnsureFresh(ctx, n, force)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known = n.within(b.has) || errors.Is(err, fault.ErrUnavailable) && b.has.Day != "" && b.has.Day < n.Day
+	known = n.isCoveredBy(b.has) || errors.Is(err, fault.ErrUnavailable) && b.has.Day != "" && b.has.Day < n.Day
 	return b.version, known, err
 }
 
-// outdateAfter is the minimal age of the last query for Outdate to have an effect.
+// outdateAfter is the minimal age of the last query for MarkStale to have an effect.
 const outdateAfter = 500 * time.Millisecond
 
-// Outdate makes the next Ensure query the store, unless the last query is younger than
-// outdateAfter.
-func (b *Board) Outdate() {
+// MarkStale makes the next EnsureFresh query the store, unless the last query is younger than outdateAfter.
+func (b *Board) MarkStale() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if age := b.l.Now().Sub(b.fetched); age < 0 || age >= outdateAfter {
@@ -207,16 +206,17 @@ func (b *Board) Outdate() {
 	}
 }
 
-// Unseen reports whether this process has written since the last query began.
-func (b *Board) Unseen() bool {
+// HasNewWrites reports whether this process has written to the scope since the last query began, so that a
+// query would find more spend.
+func (b *Board) HasNewWrites() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.wroteSince
 }
 
-// refresh queries the store for n, and then closes flight, which its callers wait for. A failure sets
+// runQuery queries the store for n, and then closes flight, which its callers wait for. A failure sets
 // b.lastErr and keeps the earlier sums.
-func (b *Board) refresh(n Need, flight chan struct{}) {
+func (b *Board) runQuery(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
 	defer cancel()
@@ -237,7 +237,7 @@ func (b *Board) refresh(n Need, flight chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err != nil {
-		b.lastErr = Judge("read", err)
+		b.lastErr = WrapError("read", err)
 		b.wroteSince = true
 	} else {
 		b.lastErr = nil

@@ -60,9 +60,9 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// CloseBehind stores totals in the background after a read. It does nothing if too many reads do so already:
-// the next read finds the totals again.
-func (l *Ledger) CloseBehind(c *Closings) {
+// StoreTotalsLater stores totals in the background after a read. It does nothing if too many reads do so
+// already: the next read finds the totals again.
+func (l *Ledger) StoreTotalsLater(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {
 		return
@@ -87,7 +87,7 @@ func (l *Ledger) CloseBehind(c *Closings) {
 	}()
 }
 
-// CloseAll stores totals. It tries all, and returns one of the errors. The next read finds a
+// CloseAll stores the totals of closed days. It tries all, and returns one of the errors. The next read finds a
 // failed one again.
 func (l *Ledger) CloseAll(ctx context.Context, list []Closing) error {
 	var failed atomic.Pointer[error]

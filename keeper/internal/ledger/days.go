@@ -60,7 +60,7 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 		defer mu.Unlock()
 		for day := first; day <= to; day = calendar.AddDays(day, 1) {
 			if t := totals[store.Key{PK: day, SK: label}]; !t.closed {
-				out.addOpen(Closing{scope, day, label, sums[day], t}, cal.Closes(day, now))
+				out.addSummed(Closing{scope, day, label, sums[day], t}, cal.IsClosable(day, now))
 			}
 		}
 		return nil
@@ -68,8 +68,9 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 	return out, err
 }
 
-// addOpen adds the sum of a day's shards. over means that the total can be stored.
-func (d *Days) addOpen(c Closing, over bool) {
+// addSummed adds the sum of a day that was added up from its shards. over means that the day's total can be
+// stored.
+func (d *Days) addSummed(c Closing, over bool) {
 	d.Rows[c.day][c.label] = c.sum
 	if over {
 		d.Complete = append(d.Complete, c)

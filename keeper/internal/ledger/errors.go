@@ -19,17 +19,17 @@ var (
 // pkg is the package name in errors: callers know budget, not ledger.
 const pkg = "budget"
 
-// Judge wraps the error of an operation. The result tells an unavailable store from a fault.
-// Judge returns an error that it has wrapped before as it is.
-func Judge(operation string, err error) error {
+// WrapError returns the error of an operation for callers: it tells an unavailable store from a fault. It
+// returns an error that it has wrapped before as it is.
+func WrapError(operation string, err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err
 	}
-	return store.Judge(pkg, operation, err)
+	return store.WrapError(pkg, operation, err)
 }
 
-// Away returns the error of a call that stops waiting because a table does not answer.
-func Away(operation string, table *ddb.Breaker) error {
+// OutageError returns the error of a call that stops waiting because a table does not answer.
+func OutageError(operation string, table *ddb.Breaker) error {
 	cause := table.State().Cause
 	if cause == nil { // the table has just recovered
 		cause = errAway

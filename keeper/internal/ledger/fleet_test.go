@@ -60,7 +60,7 @@ func TestFleetOfBothForms(t *testing.T) {
 			all.Wait()
 		}
 		now := func(a Account) int64 {
-			days, err := l.SumDays(t.Context(), calendar.In("UTC"), a.Scope, map[string]bool{a.Label: true}, a.Day, a.Day)
+			days, err := l.SumDays(t.Context(), calendar.InZone("UTC"), a.Scope, map[string]bool{a.Label: true}, a.Day, a.Day)
 			require.NoError(t, err)
 			return days.Rows[a.Day][a.Label].Requests
 		}

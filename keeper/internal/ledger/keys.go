@@ -37,6 +37,7 @@ func shardPartition(pk string, shard int) string {
 	return pk + "#SH#" + strconv.Itoa(shard)
 }
 
+// shardKey returns the key of one shard of a counter, from the counter's partition and prefix.
 func shardKey(pk, prefix string, shard int) store.Key {
 	return store.Key{PK: shardPartition(pk, shard), SK: prefix + strconv.Itoa(shard)}
 }

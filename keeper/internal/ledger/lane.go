@@ -53,8 +53,8 @@ type lanes struct {
 	running background.Running
 }
 
-// close makes enqueue refuse further operations.
-func (l *lanes) close() {
+// refuseFurther makes enqueue refuse further operations, when the keeper closes.
+func (l *lanes) refuseFurther() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -151,7 +151,7 @@ func (q *lane) isUrgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1
 func (l *lanes) runSender(key string, q *lane) {
 	defer l.running.Done()
 	for {
-		l.awaitCompany(q)
+		l.gatherOperations(q)
 		l.mu.Lock()
 		t, h := l.takeBatch(key, q)
 		l.mu.Unlock()
@@ -209,9 +209,9 @@ func (l *lanes) endSender(key string, q *lane) {
 	delete(l.open, key)
 }
 
-// awaitCompany waits for further operations that can join the next transaction of q, for gatherTime. It
+// gatherOperations waits for further operations that can join the next transaction of q, for gatherTime. It
 // returns earlier if an operation must be sent at once, or at Close.
-func (l *lanes) awaitCompany(q *lane) {
+func (l *lanes) gatherOperations(q *lane) {
 	wait := l.gatherTime(q)
 	if wait <= 0 {
 		return
@@ -289,7 +289,7 @@ func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 		case ddb.Refused:
 			refused, decodeErr := t.decodeRefusals(err)
 			if decodeErr != nil || len(refused) == 0 {
-				l.failAll(t.ops, Judge("write", err))
+				l.failAll(t.ops, WrapError("write", err))
 				return nil
 			}
 			t = t.composeSubset(l.settleRefused(t, refused))
@@ -333,7 +333,7 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 // invalid. So an invalid record fails alone.
 func (l *lanes) sendSingly(t *transaction, h home, err error) (again []*Operation) {
 	if len(t.ops) == 1 {
-		l.failAll(t.ops, Judge("write", err))
+		l.failAll(t.ops, WrapError("write", err))
 		return nil
 	}
 	for _, o := range t.ops {

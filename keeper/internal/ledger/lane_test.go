@@ -103,7 +103,7 @@ func counting(shards int) Account {
 }
 
 func (a Account) record(id int, tags map[string]string) *Operation {
-	return a.Submission(Record{
+	return a.NewSubmission(Record{
 		Key: DedupKey(a.Org, "app", fmt.Sprint(id)), Hash: fmt.Sprint(id), Cost: money.FromMicros(1), Expires: 2_000_000_000,
 	}, tags, false)
 }
@@ -119,7 +119,7 @@ func inTime(t *testing.T, linger time.Duration, test func(t *testing.T, l *Ledge
 
 func total(t *testing.T, l *Ledger, a Account) Counter {
 	t.Helper()
-	days, err := l.SumDays(t.Context(), calendar.In("UTC"), a.Scope, map[string]bool{a.Label: true}, aDay, aDay)
+	days, err := l.SumDays(t.Context(), calendar.InZone("UTC"), a.Scope, map[string]bool{a.Label: true}, aDay, aDay)
 	require.NoError(t, err)
 	return days.Rows[aDay][a.Label]
 }
@@ -267,8 +267,8 @@ func TestShardsInOnePartitionAreRead(t *testing.T) {
 		sum := total(t, l, a)
 		assert.Equal(t, Counter{Writes: 25, Requests: 25, Cost: money.FromMicros(25)}, sum)
 		b := l.Board(a.Scope)
-		require.NoError(t, b.Ensure(t.Context(), NeedOf(aDay, []string{a.Label}), false))
-		assert.Equal(t, []money.Picos{money.FromMicros(25)}, b.Spent(aDay, true, []string{a.Label}))
+		require.NoError(t, b.EnsureFresh(t.Context(), NeedOf(aDay, []string{a.Label}), false))
+		assert.Equal(t, []money.Picos{money.FromMicros(25)}, b.SpendOf(aDay, true, []string{a.Label}))
 	})
 }
 
@@ -307,7 +307,7 @@ func TestFollowersOfOneThatLeaves(t *testing.T) {
 // mark, and every transaction has it until one has landed.
 func TestWhatIsCountedIsMarked(t *testing.T) {
 	marked := func(t *testing.T, l *Ledger, a Account) (found bool) {
-		require.NoError(t, l.Marks(t.Context(), aDay, func(m Mark) {
+		require.NoError(t, l.EachMark(t.Context(), aDay, func(m Mark) {
 			assert.Equal(t, Mark{a.Org, a.Scope, a.Label}, m)
 			found = true
 		}))

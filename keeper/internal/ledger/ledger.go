@@ -27,7 +27,7 @@ type Ledger struct {
 	}
 	looks struct{ known, asked atomic.Int64 } // lookups that found the spend in the cache, and that queried the store
 
-	closers chan struct{}      // see CloseBehind
+	closers chan struct{}      // see StoreTotalsLater
 	closing background.Running // stores of totals in flight
 }
 
@@ -53,9 +53,9 @@ func (l *Ledger) Board(scope string) *Board {
 	return b
 }
 
-// BoardBeside returns the board of a scope without evicting another scope's board. If the scope
-// has no cached board, the result is not cached.
-func (l *Ledger) BoardBeside(scope string) *Board {
+// PeekBoard returns the board of a scope without evicting another scope's board, for a sweep of many scopes. If
+// the scope has no cached board, the result is not cached.
+func (l *Ledger) PeekBoard(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
 	if b, ok := l.boards.byScope.Peek(scope); ok {
@@ -65,14 +65,16 @@ func (l *Ledger) BoardBeside(scope string) *Board {
 }
 
 // recordWrite records an acknowledged write on the board of its scope.
-func (l *Ledger) recordWrite(o *Operation) { l.Board(o.Scope).recordWrite(o) }
+func (l *Ledger) recordWrite(o *Operation) { l.Board(o.Scope).addOwnWrite(o) }
 
-// Looks returns how many lookups found the spend of a scope in the cache, and how many waited
-// for a query.
-func (l *Ledger) Looks() (known, asked int64) { return l.looks.known.Load(), l.looks.asked.Load() }
+// LookupCounts returns how many lookups of a scope's spend found it in the cache, and how many waited for a
+// query.
+func (l *Ledger) LookupCounts() (known, asked int64) {
+	return l.looks.known.Load(), l.looks.asked.Load()
+}
 
-// countLook counts a lookup. known is true if the spend was cached, false if the lookup queried the store.
-func (l *Ledger) countLook(known bool) {
+// countLookup counts a lookup. known is true if the spend was cached, false if the lookup queried the store.
+func (l *Ledger) countLookup(known bool) {
 	if known {
 		l.looks.known.Add(1)
 	} else {
@@ -114,7 +116,7 @@ func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 }
 
 // Close refuses further writes, except those that accepted operations need.
-func (l *Ledger) Close() { l.lanes.close() }
+func (l *Ledger) Close() { l.lanes.refuseFurther() }
 
 // Wait returns when every accepted operation is written or has failed.
 func (l *Ledger) Wait() { l.lanes.running.Wait() }
@@ -123,9 +125,9 @@ func (l *Ledger) Wait() { l.lanes.running.Wait() }
 // they read the table.
 func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 
-// Busy reports whether a write that counts to the scope, or to a scope within it, may still be
+// HasPendingWrites reports whether a write that counts to the scope, or to a scope within it, may still be
 // pending. The caller of that write may have left.
-func (l *Ledger) Busy(scope string) bool { return l.lanes.hasWork(scope) }
+func (l *Ledger) HasPendingWrites(scope string) bool { return l.lanes.hasWork(scope) }
 
 // Queued returns the number of operations in queues.
 func (l *Ledger) Queued() int { return l.lanes.countQueued() }

@@ -21,7 +21,7 @@ import (
 func TestOlderTotalsAreRefused(t *testing.T) {
 	l := newLedger(t)
 	a := anAccount()
-	cal := calendar.In("UTC")
+	cal := calendar.InZone("UTC")
 	labels := map[string]bool{a.Label: true}
 	sum := func() (money.Picos, []Closing) {
 		days, err := l.SumDays(t.Context(), cal, a.Scope, labels, aDay, aDay)
@@ -29,9 +29,9 @@ func TestOlderTotalsAreRefused(t *testing.T) {
 		return days.Rows[aDay][a.Label].Spend(), days.Complete
 	}
 	charge := func(id string, micros int64) {
-		require.NoError(t, l.Write(t.Context(), a.Adjustment(Adjustment{
+		require.NoError(t, l.Write(t.Context(), a.NewAdjustment(Adjustment{
 			ID: id, Label: a.Label, Day: aDay, At: afterDays, Change: money.FromMicros(micros),
-		}, cal.Reopens(aDay, afterDays))))
+		}, cal.MayBeClosed(aDay, afterDays))))
 	}
 
 	charge("first", 10)
@@ -79,7 +79,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 	l.Store.Client = choosy{l.Store.Client, "bad"}
 	var ops []*Operation
 	for _, id := range []string{"first", "bad", "last"} {
-		ops = append(ops, anAccount().Adjustment(Adjustment{ID: id, Label: "premium", Day: aDay, At: afterDays, Change: money.FromMicros(1)}, false))
+		ops = append(ops, anAccount().NewAdjustment(Adjustment{ID: id, Label: "premium", Day: aDay, At: afterDays, Change: money.FromMicros(1)}, false))
 	}
 	errs := l.WriteAll(t.Context(), ops)
 	require.NoError(t, errs[0])
@@ -90,10 +90,10 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 // An adjustment stays in its queue, whoever waits for it.
 func TestOnlyRecordsAreWithdrawn(t *testing.T) {
 	l := New(Options{})
-	record := anAccount().Submission(Record{}, nil, false)
-	adjustment := anAccount().Adjustment(Adjustment{}, false)
+	record := anAccount().NewSubmission(Record{}, nil, false)
+	adjustment := anAccount().NewAdjustment(Adjustment{}, false)
 	for o, leaves := range map[*Operation]bool{record: true, adjustment: false} {
-		other := anAccount().Submission(Record{}, nil, false)
+		other := anAccount().NewSubmission(Record{}, nil, false)
 		q := &lane{queue: []*Operation{other, o, other}}
 		l.lanes.open[o.lane] = q
 		assert.Equal(t, leaves, l.lanes.withdraw(o))

@@ -17,8 +17,8 @@ func NeedOf(day string, labels []string) Need {
 	return n
 }
 
-// within reports whether o has the same day as n and all of its labels.
-func (n Need) within(o Need) bool {
+// isCoveredBy reports whether sums read for o are enough for n: o has the same day and all of n's labels.
+func (n Need) isCoveredBy(o Need) bool {
 	for l := range n.Labels {
 		if !o.Labels[l] {
 			return false

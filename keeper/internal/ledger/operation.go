@@ -63,9 +63,9 @@ type Verdict struct {
 	Adjusted  *Adjustment // the earlier adjustment, if duplicate
 }
 
-// delta returns the amounts that the operation adds to one of its counters. The counter of the label's day
+// amountsFor returns the amounts that the operation adds to one of its counters. The counter of the label's day
 // gets tokens and money, the counters of tags only money.
-func (o *Operation) delta(d Debit) Counter {
+func (o *Operation) amountsFor(d Debit) Counter {
 	row := Counter{Writes: 1}
 	if o.adjust != nil {
 		if change := o.adjust.Change; change.IsNegative() {

@@ -62,7 +62,7 @@ func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 		return o.Verdict.err
 	case <-l.Breaker.Lasting():
 		if l.withdraw(o) {
-			return Away("write", l.Breaker)
+			return OutageError("write", l.Breaker)
 		}
 	case <-ctx.Done():
 	}

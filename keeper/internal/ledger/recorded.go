@@ -6,8 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// Recorded returns the content of a record's dedup item, or false if the item does not exist.
-func (l *Ledger) Recorded(ctx context.Context, key store.Key) (Stored, bool, error) {
+// ReadRecord reads the content of a counted record's dedup item. It returns false if the record was not
+// counted.
+func (l *Ledger) ReadRecord(ctx context.Context, key store.Key) (Stored, bool, error) {
 	item, err := l.Store.Get(ctx, l.Store.Usage, key)
 	if err != nil || item == nil {
 		return Stored{}, false, err

@@ -28,6 +28,7 @@ func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store
 // Shards is a set of shards of a counter, without the first.
 type Shards map[int]bool
 
+// add adds shards to the set.
 func (s Shards) add(shards []int) {
 	for _, shard := range shards {
 		s[shard] = true
@@ -98,8 +99,8 @@ func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key
 // Mark records that a scope spent money under a label on a day.
 type Mark struct{ Org, Scope, Label string }
 
-// Marks calls each for every mark of a day.
-func (l *Ledger) Marks(ctx context.Context, day string, each func(Mark)) error {
+// EachMark calls each for every mark of a day: one for each label of a scope with spend.
+func (l *Ledger) EachMark(ctx context.Context, day string, each func(Mark)) error {
 	return l.Store.Query(ctx, l.Store.Usage, markPartition(day), "0", "~", func(item store.Item) error {
 		var d store.Decoder
 		m := Mark{Org: d.String(item, "org_id"), Scope: d.String(item, store.AttrScope)}

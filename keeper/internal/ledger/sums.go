@@ -2,9 +2,9 @@ package ledger
 
 import "github.com/dynalimit/dynalimit/internal/money"
 
-// Spent returns the spend of a day for each label, in order. With stored it leaves out this
-// process's own writes.
-func (b *Board) Spent(day string, stored bool, labels []string) []money.Picos {
+// SpendOf returns the spend of a day for each label, in order. With stored it leaves out the writes of this
+// process that no query has read yet.
+func (b *Board) SpendOf(day string, stored bool, labels []string) []money.Picos {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	out := make([]money.Picos, len(labels))

@@ -121,7 +121,7 @@ func (t *transaction) addCounters(o *Operation) {
 			t.items = append(t.items, write{kind: addCounter, key: key})
 		}
 		it := &t.items[i]
-		it.sum = it.sum.Add(o.delta(d))
+		it.sum = it.sum.Add(o.amountsFor(d))
 	}
 	for _, key := range o.reopens {
 		if _, ok := t.at[key]; !ok {

@@ -15,7 +15,7 @@ import (
 // whether an unanswered write may be sent again.
 var Once = ddb.WithoutRetries
 
-// Diagnose classifies the error of a request.
+// Diagnose returns the outcome of a write from the error of its request.
 func Diagnose(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // readError marks the error of a read. A failed read cannot have changed anything.
@@ -23,16 +23,17 @@ type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// Reading marks an error as the error of a read. It returns nil for nil.
-func Reading(err error) error {
+// AsReadError marks the error of a read, so that Unconfirmed does not count it as a perhaps applied write. It
+// returns nil for nil.
+func AsReadError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return readError{err}
 }
 
-// Unconfirmed reports whether err leaves open that a write was applied.
-func Unconfirmed(err error) bool {
+// IsUnconfirmed reports whether err leaves open that a write was applied.
+func IsUnconfirmed(err error) bool {
 	return Diagnose(err) == ddb.Unconfirmed && !errors.As(err, new(readError))
 }
 
@@ -69,15 +70,14 @@ func Retry(ctx context.Context, write func() error) error {
 	}
 }
 
-// Judge wraps the error of an operation of package pkg. The result tells an unavailable store
-// (fault.UnavailableError) from a fault. Judge returns an error that it has wrapped before as
-// it is.
-func Judge(pkg, operation string, err error) error {
+// WrapError wraps the error of an operation of package pkg. The result tells an unavailable store
+// (fault.UnavailableError) from a fault. An error that was wrapped before stays as it is.
+func WrapError(pkg, operation string, err error) error {
 	if err == nil || errors.Is(err, fault.ErrUnavailable) {
 		return err
 	}
 	if d := ddb.Classify(err, context.Background()); d.Verdict.Unavailable() {
-		return &fault.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: Unconfirmed(err), RetryAfter: d.RetryAfter}
+		return &fault.UnavailableError{Package: pkg, Op: operation, Err: err, Unconfirmed: IsUnconfirmed(err), RetryAfter: d.RetryAfter}
 	}
 	return fmt.Errorf("%s: %s: %w", pkg, operation, err)
 }

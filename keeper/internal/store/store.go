@@ -38,7 +38,7 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 		TableName: &table, Key: key.Attributes(), ConsistentRead: aws.Bool(true),
 	})
 	if err != nil {
-		return nil, Reading(err)
+		return nil, AsReadError(err)
 	}
 	return out.Item, nil
 }
@@ -47,7 +47,7 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 // items as absent.
 func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
 	found, err := ddb.Batches[Key]{Table: table, Backoff: Backoff, KeyOf: KeyOf}.Get(ctx, s.Client, keys)
-	return found, Reading(err)
+	return found, AsReadError(err)
 }
 
 // Query calls each for every item of a partition with from <= SK <= to, over all pages. If a
@@ -65,7 +65,7 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	for {
 		out, err := s.Client.Query(ctx, in)
 		if err != nil {
-			return Reading(err)
+			return AsReadError(err)
 		}
 		for _, item := range out.Items {
 			if err := each(item); err != nil {
@@ -79,9 +79,9 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	}
 }
 
-// Lasting scans a table, page by page, for items without a time to live and with text in their partition
+// ScanWithoutTTL scans a table, page by page, for items without a time to live and with text in their partition
 // keys.
-func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
+func (s *Store) ScanWithoutTTL(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
 			TableName: &table, ConsistentRead: aws.Bool(true),
@@ -91,7 +91,7 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 		for pages.HasMorePages() {
 			out, err := pages.NextPage(ctx)
 			if err != nil {
-				yield(nil, Reading(err))
+				yield(nil, AsReadError(err))
 				return
 			}
 			if !yield(out.Items, nil) {
@@ -101,8 +101,8 @@ func (s *Store) Lasting(ctx context.Context, table, text string) iter.Seq2[[]Ite
 	}
 }
 
-// Patient returns a store with the longer timeout for requests of an administrator's changes.
-func (s *Store) Patient() *Store {
+// WithControlTimeout returns a store with the longer timeout for requests of an administrator's changes.
+func (s *Store) WithControlTimeout() *Store {
 	patient := *s
 	if c, ok := s.Client.(*ddb.Client); ok {
 		patient.Client = c.WithControlTimeout()

@@ -27,9 +27,9 @@ func TestUnansweredWriteStaysInDoubt(t *testing.T) {
 			return throttled
 		})
 		require.ErrorIs(t, err, silent)
-		assert.True(t, Unconfirmed(err))
+		assert.True(t, IsUnconfirmed(err))
 		assert.Equal(t, writeTries+1, tries)
-		assert.False(t, Unconfirmed(Reading(silent)), "a read changes nothing")
+		assert.False(t, IsUnconfirmed(AsReadError(silent)), "a read changes nothing")
 	})
 }
 

@@ -156,12 +156,12 @@ func TestRefusalsOfAClientLeaveTheAddressAlone(t *testing.T) {
 func TestBucketsOfClientsAreBounded(t *testing.T) {
 	all := map[string]bool{}
 	for i := range 1_000_000 {
-		all[clientOf(home, strconv.Itoa(i))] = true
+		all[clientEntity(home, strconv.Itoa(i))] = true
 	}
 	buckets := len(all)
 	assert.Equal(t, 1<<16, buckets)
 	for i := range 1_000 {
-		assert.False(t, all[clientOf(address(i), "0")])
+		assert.False(t, all[clientEntity(address(i), "0")])
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // and ten failures of a client are refused as before.
 func TestLoginsAreUnderNoConfigurationOfUsers(t *testing.T) {
 	everyone, ofLogins := admin.Scope{Everyone: true}, admin.Scope{Everyone: true, Resource: resource}
-	ofAddress := admin.Scope{Entity: addressOf(home)}
+	ofAddress := admin.Scope{Entity: addressEntity(home)}
 	blocked := func(of admin.Scope) func(context.Context, *admin.Admin) error {
 		return func(ctx context.Context, a *admin.Admin) error { return a.Limits.SetBlocked(ctx, of, true) }
 	}

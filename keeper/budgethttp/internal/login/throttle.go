@@ -55,7 +55,7 @@ var (
 //
 // No bucket belongs to a client at all addresses, or a stranger who knows its id could lock it
 // out. The buckets do not reveal whether a client exists: they depend on the id and the address
-// alone, see clientOf.
+// alone, see clientEntity.
 type throttle struct {
 	limiter   *dynalimit.RateLimiter
 	opts      Options
@@ -73,23 +73,23 @@ func newThrottle(o Options) *throttle {
 	return &throttle{limiter: limiter, opts: o, patience: patience, gates: newGates(), exhausted: exhausted}
 }
 
-// addressOf returns the entity of an address.
-func addressOf(from netip.Addr) string { return addressPrefix + placeOf(from) }
+// addressEntity returns the id of the entity that limits the failed logins of an address.
+func addressEntity(from netip.Addr) string { return addressPrefix + networkOf(from) }
 
-// placeOf returns the network that counts as one address: an IPv6 host has a /64 for itself.
-func placeOf(from netip.Addr) string {
+// networkOf returns the network that counts as one address: an IPv6 host has a /64 for itself.
+func networkOf(from netip.Addr) string {
 	if !from.IsValid() {
 		return "unknown"
 	}
 	return origin.Host(from).String()
 }
 
-// clientOf returns the entity of a client at an address. There are 65,536 per address: enough
-// to make collisions of clients rare, while a stranger with invented ids can create only so
-// many items. The address is not hashed, so no id at another address collides.
-func clientOf(from netip.Addr, clientID string) string {
+// clientEntity returns the id of the entity that limits the failed logins of a client at an address. There are
+// 65,536 per address: enough to make collisions of clients rare, while a stranger with invented ids can create
+// only so many items. The address is not hashed, so no id at another address collides.
+func clientEntity(from netip.Addr, clientID string) string {
 	sum := sha256.Sum256([]byte(clientID))
-	return clientPrefix + hex.EncodeToString(sum[:2]) + ":" + placeOf(from)
+	return clientPrefix + hex.EncodeToString(sum[:2]) + ":" + networkOf(from)
 }
 
 // attempt is a pending login with its tokens.
@@ -112,10 +112,10 @@ func (t *throttle) beginLogin(ctx context.Context, from netip.Addr, clientID str
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
 	a := &attempt{throttle: t, patience: waiting.Done()}
-	client := clientOf(from, clientID)
+	client := clientEntity(from, clientID)
 	err := t.knownRefusal(client) // before taking anything, so repeated refusals cost nothing
 	if err == nil {
-		err = a.takeToken(ctx, addressOf(from), t.opts.PerAddress)
+		err = a.takeToken(ctx, addressEntity(from), t.opts.PerAddress)
 	}
 	if err == nil && isPossibleID(clientID) { // otherwise it fails without any check
 		err = a.takeToken(ctx, client, t.opts.PerClient)

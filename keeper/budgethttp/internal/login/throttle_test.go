@@ -158,11 +158,11 @@ func TestUnknownClientsMakeNoItem(t *testing.T) {
 
 // A host of IPv6 has a /64 to itself: all of it is one address.
 func TestAddressesOfIPv6AreTakenTogether(t *testing.T) {
-	assert.Equal(t, addressOf(netip.MustParseAddr("2001:db8:0:1::1")), addressOf(netip.MustParseAddr("2001:db8:0:1:ffff:ffff:ffff:ffff")))
-	assert.NotEqual(t, addressOf(netip.MustParseAddr("2001:db8:0:1::1")), addressOf(netip.MustParseAddr("2001:db8:0:2::1")))
-	assert.Equal(t, addressOf(home), addressOf(netip.MustParseAddr("::ffff:203.0.113.7")), "an address of IPv4 within IPv6")
-	assert.NotEqual(t, addressOf(home), addressOf(netip.MustParseAddr("203.0.113.8")))
-	assert.Equal(t, addressOf(netip.MustParseAddr("fe80::1%eth0")), addressOf(netip.MustParseAddr("fe80::2%eth1")))
+	assert.Equal(t, addressEntity(netip.MustParseAddr("2001:db8:0:1::1")), addressEntity(netip.MustParseAddr("2001:db8:0:1:ffff:ffff:ffff:ffff")))
+	assert.NotEqual(t, addressEntity(netip.MustParseAddr("2001:db8:0:1::1")), addressEntity(netip.MustParseAddr("2001:db8:0:2::1")))
+	assert.Equal(t, addressEntity(home), addressEntity(netip.MustParseAddr("::ffff:203.0.113.7")), "an address of IPv4 within IPv6")
+	assert.NotEqual(t, addressEntity(home), addressEntity(netip.MustParseAddr("203.0.113.8")))
+	assert.Equal(t, addressEntity(netip.MustParseAddr("fe80::1%eth0")), addressEntity(netip.MustParseAddr("fe80::2%eth1")))
 	w := newWorld(t, func(o *Options) { o.PerAddress = 10 })
 	for i := range 10 {
 		from := netip.MustParseAddr("2001:db8:0:1::").As16()
@@ -280,7 +280,7 @@ func TestLoginsWaitForOthersUnderWay(t *testing.T) {
 			_, err := n.Token(gone, home, c.ClientID, c.Secret)
 			leaving <- err
 		}()
-		require.Eventually(t, func() bool { return n.throttle.gates.at(clientOf(home, c.ClientID)) > 0 }, time.Minute, time.Millisecond)
+		require.Eventually(t, func() bool { return n.throttle.gates.at(clientEntity(home, c.ClientID)) > 0 }, time.Minute, time.Millisecond)
 		leave(left)
 		err := <-leaving
 		require.Error(t, err)

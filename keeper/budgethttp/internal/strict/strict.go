@@ -38,6 +38,7 @@ func (e *Error) Error() string {
 	return e.Field + " " + e.Reason
 }
 
+// refuseAt returns an *Error about the part of the document at a place.
 func refuseAt(at *place, format string, args ...any) error {
 	return &Error{at.String(), fmt.Sprintf(format, args...)}
 }

@@ -106,7 +106,7 @@ func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 	}
 	sum := sha256.Sum256([]byte(text.Reveal()))
 	if g, ok := c.verified.Get(sum); ok {
-		if g.inForce(c.opts.Keys.Keys(), c.opts.Now()) {
+		if g.isValid(c.opts.Keys.Keys(), c.opts.Now()) {
 			c.verified.hits.Add(1)
 			return g.claims, nil
 		}

@@ -35,9 +35,9 @@ func newVerified(size int) *verified {
 	return &verified{Cache: known}
 }
 
-// inForce checks the conditions that may change: the key is still in the set under its name,
-// and the token is valid now.
-func (g genuine) inForce(keys *credentials.KeySet, now time.Time) bool {
+// isValid reports whether a token verified before is still valid: its key is still in the set under its name,
+// and its time has begun and not ended.
+func (g genuine) isValid(keys *credentials.KeySet, now time.Time) bool {
 	key, ok := keys.Verifier(g.kid)
 	return ok && key.Public().Equal(g.key) && now.Before(g.claims.Expires) && !now.Before(g.notBefore) && !g.claims.Issued.After(now.Add(clockSkew))
 }

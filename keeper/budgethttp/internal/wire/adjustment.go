@@ -17,7 +17,7 @@ type Adjustment struct {
 
 // Budget converts the adjustment for the keeper.
 func (a Adjustment) Budget() budget.Adjustment {
-	return budget.Adjustment{ID: a.ID, Label: a.Label, Day: Day(a.Day), DeltaMicros: a.DeltaMicros, Reason: a.Reason}
+	return budget.Adjustment{ID: a.ID, Label: a.Label, Day: StoredDay(a.Day), DeltaMicros: a.DeltaMicros, Reason: a.Reason}
 }
 
 // Adjusted is an applied adjustment.

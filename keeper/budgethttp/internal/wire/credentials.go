@@ -13,7 +13,8 @@ type Issued struct {
 	ExpiresAt time.Time `json:"retrieval_token_expires_at,omitzero" doc:"When it cannot be used any longer"`
 }
 
-// NewIssued converts the store's result. It reveals the token for its recipient.
+// NewIssued converts issued credentials for a response. It reveals the retrieval token, because the response is
+// for its recipient.
 func NewIssued(i credentials.Issued) Issued {
 	return Issued{ClientID: i.ClientID, Token: i.Token.Reveal(), ExpiresAt: i.ExpiresAt.UTC()}
 }
@@ -30,7 +31,7 @@ type Rotation struct {
 	OldestDropped bool      `json:"oldest_dropped" doc:"The secret before the last one was still in its grace, and works no longer"`
 }
 
-// NewRotation converts the store's result.
+// NewRotation converts the result of a rotation for a response.
 func NewRotation(r credentials.Rotation) Rotation {
 	return Rotation{NewIssued(r.Issued), r.GraceUntil.UTC(), r.OldestDropped}
 }

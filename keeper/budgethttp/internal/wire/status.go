@@ -41,13 +41,13 @@ type Selection struct {
 	encoded []byte
 }
 
-// Kept returns the selection with its JSON encoding, which then serves several responses.
-func (s Selection) Kept(encoded []byte) Selection {
+// WithEncoding returns the selection with its JSON encoding, which then serves several responses.
+func (s Selection) WithEncoding(encoded []byte) Selection {
 	s.encoded = encoded
 	return s
 }
 
-// Encoded returns the JSON encoding of Kept, or nil.
+// Encoded returns the JSON encoding of WithEncoding, or nil.
 func (s Selection) Encoded() []byte { return s.encoded }
 
 // SelectedModel is a label and its model.
@@ -66,8 +66,8 @@ func NewSelection(org, app string, r budget.Recommendation) Selection {
 	}
 }
 
-// Day removes the hyphens of a date, as the keeper requires.
-func Day(date string) string { return strings.ReplaceAll(date, "-", "") }
+// StoredDay converts a date of the API, such as 2026-01-23, to the keeper's form 20260123.
+func StoredDay(date string) string { return strings.ReplaceAll(date, "-", "") }
 
 // Totals is one day's usage by label.
 type Totals struct {

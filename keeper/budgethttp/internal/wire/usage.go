@@ -86,7 +86,8 @@ type Record struct{ json.RawMessage }
 // UnmarshalJSON stores the record undecoded.
 func (r *Record) UnmarshalJSON(data []byte) error { return r.RawMessage.UnmarshalJSON(data) }
 
-// Schema returns the schema of Usage.
+// Schema returns the schema of Usage, for the API's document, although a record of a batch is decoded later
+// than its request.
 func (Record) Schema(r huma.Registry) *huma.Schema {
 	return r.Schema(usageType, true, "Usage")
 }
