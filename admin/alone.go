@@ -54,7 +54,7 @@ func (a *Admin) Alone(ctx context.Context, name string, opts *AloneOptions, do f
 	if reason := schema.CheckLease(name); reason != "" {
 		return invalid("name", "%s", reason)
 	}
-	if err := a.d.mayChange(ctx); err != nil {
+	if err := a.d.checkChange(ctx); err != nil {
 		return err
 	}
 	l := &lock.Lock{Table: a.d.Table, Key: a.d.Keys.Lease(name), Name: name, Holder: a.d.Author, Hold: o.Hold, Now: a.d.Clock.Now}

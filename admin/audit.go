@@ -40,7 +40,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 		return problem.List[audit.Event](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
 	}
 	if q.Target != "" {
-		return a.eventsOf(ctx, q)
+		return a.readTargetEvents(ctx, q)
 	}
 	return func(yield func(audit.Event, error) bool) {
 		last := q.To
@@ -48,7 +48,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 			last = ahead
 		}
 		for day := q.From.UTC().Truncate(24 * time.Hour); !day.After(last); day = day.Add(24 * time.Hour) {
-			events, err := a.dayOf(ctx, day, q)
+			events, err := a.readDayEvents(ctx, day, q)
 			if err != nil {
 				yield(audit.Event{}, err)
 				return
@@ -60,19 +60,19 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 	}
 }
 
-// lastOf returns an id of an event above those of a millisecond.
-func lastOf(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
+// lastEventID returns an id that sorts after every event of a millisecond.
+func lastEventID(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
 
 // mostAhead is the most that a writer's clock may be ahead: later days
 // have no events, and are not read.
 const mostAhead = 24 * time.Hour
 
-// eventsOf reads the events of the query's target, oldest first and consistently. An error is the
-// last element.
-func (a *Admin) eventsOf(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
+// readTargetEvents reads the events of the query's target, oldest first and consistently. An error is the last
+// element.
+func (a *Admin) readTargetEvents(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.d.Events.Partition(query.Target), Whole: true,
-		From: trail.SortPrefix + trail.FirstID(query.From), To: trail.SortPrefix + lastOf(query.To),
+		From: trail.SortPrefix + trail.FirstID(query.From), To: trail.SortPrefix + lastEventID(query.To),
 	}
 	return func(yield func(audit.Event, error) bool) {
 		for item, err := range a.d.Table.Items(ctx, q) {
@@ -92,9 +92,9 @@ func wantsPrincipal(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }
 
-// dayOf reads the query's events of one day, of all targets, in the order of time. The index that
-// lists them may lag.
-func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audit.Event, error) {
+// readDayEvents reads the query's events of one day, of all targets, in the order of time. The index that lists
+// them may lag.
+func (a *Admin) readDayEvents(ctx context.Context, day time.Time, q audit.Query) ([]audit.Event, error) {
 	shards := make([]int, 0, trail.IndexShards)
 	if q.Principal != "" {
 		shards = append(shards, trail.ShardOf(q.Principal))
@@ -105,7 +105,7 @@ func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audi
 	}
 	var keys []schema.Key
 	for _, shard := range shards {
-		found, err := a.indexed(ctx, a.d.Events.Day(day, shard), q)
+		found, err := a.listEventKeys(ctx, a.d.Events.Day(day, shard), q)
 		if err != nil {
 			return nil, err
 		}
@@ -123,12 +123,11 @@ func (a *Admin) dayOf(ctx context.Context, day time.Time, q audit.Query) ([]audi
 	return events, nil
 }
 
-// indexed returns the keys of the query's events in one partition of the index: one shard of a
-// day.
-func (a *Admin) indexed(ctx context.Context, partition string, query audit.Query) ([]schema.Key, error) {
+// listEventKeys returns the keys of the query's events in one partition of the index: one shard of a day.
+func (a *Admin) listEventKeys(ctx context.Context, partition string, query audit.Query) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,
-		Sort: schema.GSI2SK, From: trail.FirstID(query.From), To: lastOf(query.To),
+		Sort: schema.GSI2SK, From: trail.FirstID(query.From), To: lastEventID(query.To),
 	}
 	var keys []schema.Key
 	for item, err := range a.d.Table.Items(ctx, q) {

@@ -61,14 +61,14 @@ func (b Buckets) Reset(ctx context.Context, entity, resource, id string, limits 
 			return nil, invalid("limits", "limit name %s", reason)
 		}
 	}
-	return b.refill(ctx, &refill{action: "bucket_reset", id: id, entity: entity, resource: resource, limits: limits})
+	return b.applyRefill(ctx, &refill{action: "bucket_reset", id: id, entity: entity, resource: resource, limits: limits})
 }
 
 // TopUp adds whole tokens to limits of a bucket, at most up to their bursts. A debt
 // is paid first: a limit at -30 of 100 holds 20 after 50 were added. Counters stay as they
 // are. See Buckets.Reset for repetitions, other processes and errors.
 func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
-	return b.add(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource}, amounts)
+	return b.addTokens(ctx, &refill{action: "bucket_topped_up", id: id, entity: entity, resource: resource}, amounts)
 }
 
 // GrantWindow adds whole tokens to calendar quotas of a bucket, also above their amounts, for
@@ -77,12 +77,12 @@ func (b Buckets) TopUp(ctx context.Context, entity, resource, id string, amounts
 // missing bucket stays missing (Missing): the first call makes it. See
 // Buckets.Reset for repetitions, other processes and errors.
 func (b Buckets) GrantWindow(ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*BucketRefill, error) {
-	return b.add(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
+	return b.addTokens(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
 }
 
-// add validates the amounts of a refill, converts them to millitokens and applies it. r has
+// addTokens applies a refill that adds amounts: it validates them and converts them to millitokens. r has
 // everything else.
-func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
+func (b Buckets) addTokens(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
 	}
@@ -94,12 +94,12 @@ func (b Buckets) add(ctx context.Context, r *refill, amounts dynalimit.Amounts) 
 		r.add[name] = n * milli
 	}
 	r.limits = slices.Collect(maps.Keys(r.add))
-	return b.refill(ctx, r)
+	return b.applyRefill(ctx, r)
 }
 
-// refill validates and applies a refill, and returns the tokens before and after, in whole
-// tokens. It tells the limiters of this repository to read the bucket again, also after an error.
-func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
+// applyRefill validates and applies a reset, a top-up or a grant, and returns the tokens before and after, in
+// whole tokens. It makes the limiters of this repository read the bucket again, also after an error.
+func (b Buckets) applyRefill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err
 	}
@@ -108,14 +108,14 @@ func (b Buckets) refill(ctx context.Context, r *refill) (*BucketRefill, error) {
 			return nil, invalid("id", "%s", reason)
 		}
 	}
-	if err := b.d.mayChange(ctx); err != nil {
+	if err := b.d.checkChange(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.d.takeOverBucket(ctx, r.entity, r.resource); err != nil {
 		return nil, err
 	}
 	defer b.d.Told.Refilled(r.entity, r.resource) // also where no answer came
-	done, err := b.make(ctx, r)
+	done, err := b.refillOnce(ctx, r)
 	if err != nil {
 		return nil, b.d.Layout.KindError("the bucket", err)
 	}

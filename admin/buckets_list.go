@@ -72,7 +72,7 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 	}
 	return func(yield func(Bucket, error) bool) {
 		for item, err := range listPaged(ctx, b.d.Table, q, func(found []schema.Item) ([]schema.Item, error) {
-			return b.d.Table.GetMany(ctx, q.Op, b.keysOf(found))
+			return b.d.Table.GetMany(ctx, q.Op, b.bucketKeysOf(found))
 		}) {
 			if err != nil {
 				yield(Bucket{}, err)
@@ -88,9 +88,9 @@ func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Buck
 	}
 }
 
-// keysOf returns the keys of the buckets that entries of the index name. It leaves out keys of
-// anything else.
-func (b Buckets) keysOf(entries []schema.Item) []schema.Key {
+// bucketKeysOf returns the keys of the buckets that entries of the index name. It leaves out keys of anything
+// else.
+func (b Buckets) bucketKeysOf(entries []schema.Item) []schema.Key {
 	return slices.DeleteFunc(keysOf(entries), func(key schema.Key) bool {
 		_, _, ok := b.d.Keys.BucketOwner(key)
 		return !ok
@@ -100,13 +100,13 @@ func (b Buckets) keysOf(entries []schema.Item) []schema.Key {
 // yieldBucket yields a bucket's item. It returns false if the caller stops or the item is
 // malformed.
 func (b Buckets) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
-	bucket, err := b.decode(entity, resource, item)
+	bucket, err := b.decodeBucket(entity, resource, item)
 	return yield(bucket, err) && err == nil
 }
 
-// decode converts a bucket's item for callers, with its tokens now. Limits without parameters are
-// left out.
-func (b Buckets) decode(entity, resource string, item schema.Item) (Bucket, error) {
+// decodeBucket converts a bucket's item for callers, with its tokens now. Limits without parameters are left
+// out.
+func (b Buckets) decodeBucket(entity, resource string, item schema.Item) (Bucket, error) {
 	image, err := b.d.Sets.DecodeBucket(item, nil, 0)
 	if err != nil {
 		return Bucket{}, b.d.Layout.Malformed(err)

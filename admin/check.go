@@ -12,12 +12,13 @@ import (
 // milli is the number of millitokens in a token.
 const milli = 1000
 
+// invalid returns the *ValidationError of an argument.
 func invalid(field, format string, args ...any) *dynalimit.ValidationError {
 	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// fixable returns the error e with fix, the call that cures it.
-func fixable(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationError {
+// withFix returns the error e with the call that corrects its cause.
+func withFix(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationError {
 	e.Fix = fix
 	return e
 }
@@ -33,6 +34,7 @@ func withinField(prefix string, err error) error {
 	return err
 }
 
+// isValidation reports whether err is a *ValidationError.
 func isValidation(err error) bool {
 	_, ok := errors.AsType[*dynalimit.ValidationError](err)
 	return ok

@@ -15,14 +15,14 @@ import (
 // for any stored configuration; nil if it can be made. It sends no request, and ignores
 // RepositoryOptions.Compatible.
 func (c ScopedConfig) Validate() error {
-	_, err := c.item("")
+	_, err := c.newItem("")
 	return err
 }
 
-// item validates the change and returns the configuration to store, or nil for a removal. Errors have prefix
+// newItem validates the change and returns the configuration to store, or nil for a removal. Errors have prefix
 // before the names of fields.
-func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
-	if err := c.Scope.check(prefix + "scope."); err != nil {
+func (c ScopedConfig) newItem(prefix string) (*schema.ConfigItem, error) {
+	if err := c.Scope.validate(prefix + "scope."); err != nil {
 		return nil, err
 	}
 	if c.Delete {
@@ -32,20 +32,20 @@ func (c ScopedConfig) item(prefix string) (*schema.ConfigItem, error) {
 		return nil, checkConfigVersion(prefix+"config.version", c.Config.Version)
 	}
 	if len(c.Config.Groups) > 0 {
-		if at := c.Scope.normal(); !at.Everyone || at.Resource == "" {
+		if at := c.Scope.normalized(); !at.Everyone || at.Resource == "" {
 			return nil, invalid(prefix+"config.groups", "are of %s; give them to a resource, for everyone", at)
 		}
 		if reason := schema.CheckGroups(c.Scope.Resource, c.Config.Groups); reason != "" {
 			return nil, invalid(prefix+"config.groups", "%s", reason)
 		}
 	}
-	if c.Config.Extends && c.Scope.source() == sources.System {
+	if c.Config.Extends && c.Scope.sourceOf() == sources.System {
 		return nil, invalid(prefix+"config.extends", "is set at the system, the least specific source; leave it out")
 	}
-	if c.Config.Admit && c.Scope.source() == sources.System {
+	if c.Config.Admit && c.Scope.sourceOf() == sources.System {
 		return nil, invalid(prefix+"config.admit", "is set at the system, the least specific source; leave it out")
 	}
-	next, err := c.Config.stored(prefix + "config.")
+	next, err := c.Config.asStored(prefix + "config.")
 	return &next, err
 }
 
@@ -62,9 +62,9 @@ func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
-// stored validates the configuration and converts it for the table. Errors have prefix before the names of
+// asStored validates the configuration and converts it for the table. Errors have prefix before the names of
 // fields.
-func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
+func (c LimitConfig) asStored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
 		OnUnavailable: string(c.OnUnavailable), ManagedBy: c.ManagedBy, Version: c.Version,
@@ -83,7 +83,7 @@ func (c LimitConfig) stored(prefix string) (schema.ConfigItem, error) {
 		return item, err
 	}
 	if !c.hasSettings() {
-		return item, fixable(invalid(prefix+"limits", "are empty, and the source sets nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
+		return item, withFix(invalid(prefix+"limits", "are empty, and the source sets nothing else; give at least one limit, or remove the source"), fault.DeleteLimits)
 	}
 	if err := cmp.Or(c.checkMarks(prefix), c.checkLifted(prefix)); err != nil {
 		return item, err
@@ -163,11 +163,11 @@ func compareScopes(a, b Scope) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
 }
 
-// sameScope returns a scope that is twice in the list, or false.
-func sameScope(list []ScopedConfig) (Scope, bool) {
+// repeatedScope returns a scope that two changes of a list have in common, or false.
+func repeatedScope(list []ScopedConfig) (Scope, bool) {
 	sorted := slices.Clone(list)
 	for i := range sorted {
-		sorted[i].Scope = sorted[i].Scope.normal()
+		sorted[i].Scope = sorted[i].Scope.normalized()
 	}
 	slices.SortFunc(sorted, func(a, b ScopedConfig) int { return compareScopes(a.Scope, b.Scope) })
 	for i := 1; i < len(sorted); i++ {

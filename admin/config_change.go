@@ -87,12 +87,14 @@ type configChange struct {
 	err error
 }
 
-// ofResource reports whether a configuration is a resource's for every entity.
-func ofResource(o schema.ConfigOwner) bool { return o.Entity == "" && o.Plan == "" && o.Resource != "" }
+// isResourceSource reports whether a configuration is a resource's for every entity.
+func isResourceSource(o schema.ConfigOwner) bool {
+	return o.Entity == "" && o.Plan == "" && o.Resource != ""
+}
 
-// plan computes the next configuration from the stored item, and sets stored, next and changes. It returns
-// the error of the edit, and one for a stored configuration with parts that this version does not know.
-func (c *configChange) plan(item schema.Item, now time.Time) error {
+// planChange computes the next configuration from the stored item, and sets stored, next and changes. It
+// returns the error of the edit, and one for a stored configuration with parts that this version does not know.
+func (c *configChange) planChange(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
 		stored := schema.ReadableConfig(item)
@@ -111,7 +113,7 @@ func (c *configChange) plan(item schema.Item, now time.Time) error {
 		c.changes = false
 		return err
 	}
-	next = c.dropEnded(next, now)
+	next = c.dropEndedRaises(next, now)
 	c.next = nil
 	if next != nil {
 		n := *next
@@ -145,10 +147,10 @@ func refuseOtherKind(stored, next *schema.ConfigItem) error {
 	return nil
 }
 
-// dropEnded removes ended raises from c.stored, and returns next without them, or nil if next is then empty.
+// dropEndedRaises removes ended raises from c.stored, and returns next without them, or nil if next is then empty.
 // A resource's source is returned even if it is empty: the transaction does not remove it from the list of
 // resources.
-func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
+func (c *configChange) dropEndedRaises(next *schema.ConfigItem, now time.Time) *schema.ConfigItem {
 	if c.stored != nil {
 		stored := c.stored.WithoutEnded(now.Unix())
 		c.stored = &stored
@@ -160,7 +162,7 @@ func (c *configChange) dropEnded(next *schema.ConfigItem, now time.Time) *schema
 	switch {
 	case len(left.Raises) == len(next.Raises):
 		return next
-	case ofResource(c.owner):
+	case isResourceSource(c.owner):
 		return &left
 	}
 	return left.OrNone()
@@ -183,9 +185,9 @@ func (c *configChange) countChange() int64 {
 	return 0
 }
 
-// action returns the name of the change in its event: of a block, an admission or a raise if
-// nothing else changes, or of limits.
-func (c *configChange) action() string {
+// actionName returns the name of the change in its audit event: of a block, an admission or a raise if nothing
+// else changes, or of limits.
+func (c *configChange) actionName() string {
 	var was, is schema.ConfigItem
 	if c.stored != nil {
 		was = *c.stored
@@ -219,20 +221,20 @@ func (c *configChange) action() string {
 // proposeConfig plans one change on the stored item, and returns the transaction that makes it.
 // The transaction is empty if nothing changes.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
-	if err := c.plan(item, d.Clock.Now()); err != nil || !c.changes {
+	if err := c.planChange(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err
 	}
 	if err := d.addConfig(&p, c); err != nil {
 		return p, err
 	}
-	p.Writes = append(p.Writes, d.registrations(c)...)
+	p.Writes = append(p.Writes, d.updateLists(c)...)
 	return p, nil
 }
 
 // addConfig adds the write of a planned change, and its event, to p.
 func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	what := deed{
-		action: c.action(), target: targetOf(c.owner), resource: c.owner.Resource,
+		action: c.actionName(), target: targetOf(c.owner), resource: c.owner.Resource,
 		before: configFields(c.stored), after: configFields(c.next), was: c.item,
 	}
 	unchanged := schema.ConfigUnchanged(c.item)
@@ -249,9 +251,9 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	return nil
 }
 
-// registrations returns the writes that update two lists: the numbers of entities with limits by resource,
-// and the resources with limits for everyone.
-func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem {
+// updateLists returns the writes that keep two lists up to date: the numbers of entities with limits by
+// resource, and the resources with limits for everyone.
+func (d *desk) updateLists(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {
 		if n := c.countChange(); n != 0 {
@@ -262,17 +264,17 @@ func (d *desk) registrations(changes ...*configChange) []types.TransactWriteItem
 	if st, ok := schema.CountConfigs(counts); ok {
 		writes = append(writes, d.Table.Update(d.Keys.EntityResources(), st))
 	}
-	return append(writes, d.listings(changes)...)
+	return append(writes, d.updateResourceList(changes)...)
 }
 
-// listings returns the write that adds resources to the list of those with limits for everyone, or removes
-// them; nil if the changes need neither. One update cannot add and remove, so the changes of a transaction
-// must all be of one kind.
-func (d *desk) listings(changes []*configChange) []types.TransactWriteItem {
+// updateResourceList returns the write that adds resources to the list of those with limits for everyone, or
+// removes them. It is nil if the changes need neither. One update cannot add and remove, so the changes of a
+// transaction must all be of one kind.
+func (d *desk) updateResourceList(changes []*configChange) []types.TransactWriteItem {
 	var names []string
 	remove := false
 	for _, c := range changes {
-		if c.changes && ofResource(c.owner) {
+		if c.changes && isResourceSource(c.owner) {
 			names, remove = append(names, c.owner.Resource), c.next == nil
 		}
 	}

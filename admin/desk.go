@@ -17,9 +17,9 @@ import (
 // the event, and the limiters to inform.
 type desk struct{ shared.Repository }
 
-// mayChange returns an error if the repository is unusable, a required principal is missing, or
-// this version must not change the table.
-func (d *desk) mayChange(ctx context.Context) error {
+// checkChange returns an error, before any change, if the repository is unusable, a required principal is
+// missing, or this version must not change the table.
+func (d *desk) checkChange(ctx context.Context) error {
 	if err := cmp.Or(d.Usable(ctx), d.checkPrincipal()); err != nil {
 		return err
 	}

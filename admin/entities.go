@@ -32,10 +32,10 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 		return err
 	}
 	record := recordOf(e)
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return err
 	}
-	if err := n.d.mayCount(ctx, record); err != nil {
+	if err := n.d.checkParentCounts(ctx, record); err != nil {
 		return err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
@@ -46,7 +46,7 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 		if refused { // by a record, or because of an ancestor
 			item, err := n.d.Table.Get(ctx, op, key)
 			if err == nil && item != nil {
-				err = exists(e.ID, item)
+				err = existsError(e.ID, item)
 			}
 			if err != nil {
 				return table.Proposal{}, err
@@ -57,13 +57,13 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 		if err != nil {
 			return table.Proposal{}, err
 		}
-		what := created(record, record.Item(n.d.Keys, nil))
+		what := createDeed(record, record.Item(n.d.Keys, nil))
 		return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(nil)))...)
 	})
 }
 
-// created is the making of an entity as it is recorded.
-func created(e schema.EntityRecord, item schema.Item) deed {
+// createDeed returns the audit event of creating an entity. item becomes its record.
+func createDeed(e schema.EntityRecord, item schema.Item) deed {
 	return deed{action: "entity_created", target: e.ID, after: entityFields(e), is: item}
 }
 
@@ -87,9 +87,8 @@ func entityFields(e schema.EntityRecord) trail.Fields {
 	return fields
 }
 
-// exists returns the error for creating an entity that has the record item, which may be in
-// deletion.
-func exists(id string, item schema.Item) error {
+// existsError returns the error for creating an entity that has the record item already, perhaps in deletion.
+func existsError(id string, item schema.Item) error {
 	if schema.DecodeLink(item).Deleting {
 		return &problem.Fixable{Err: fmt.Errorf("%w: entity %q is being deleted; create it after you finish that", ErrExists, id), Fix: fault.DeleteEntity}
 	}
@@ -106,16 +105,16 @@ func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	if err != nil {
 		return Entity{}, err
 	}
-	e, err := entityIn(item, id)
+	e, err := decodeEntity(item, id)
 	if err != nil {
 		return Entity{}, err
 	}
 	return entityOf(e), nil
 }
 
-// entityIn decodes an entity's record. It returns ErrNotFound for a missing record and for one in
+// decodeEntity decodes an entity's record. It returns ErrNotFound for a missing record and for one in
 // deletion.
-func entityIn(item schema.Item, id string) (schema.EntityRecord, error) {
+func decodeEntity(item schema.Item, id string) (schema.EntityRecord, error) {
 	e := schema.DecodeEntity(item)
 	e.ID = id
 	switch {

@@ -35,15 +35,15 @@ type EntitySetup struct {
 // *ValidationError, and nothing was written. Once the table does not serve, or ctx has
 // ended, the rest fails with that error; another call can make them.
 func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error, error) {
-	checked, made, err := checkSetups(setups, n.setupOf)
+	checked, made, err := checkSetups(setups, n.newSetup)
 	if err != nil {
 		return nil, err
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return nil, err
 	}
 	if i := slices.IndexFunc(checked, func(s setup) bool { return s.record.CountsByOwn() }); i >= 0 {
-		if err := n.d.mayCount(ctx, checked[i].record); err != nil {
+		if err := n.d.checkParentCounts(ctx, checked[i].record); err != nil {
 			return nil, withinField(fmt.Sprintf("setups[%d].", i), err)
 		}
 	}
@@ -52,7 +52,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	for i, s := range setups {
 		limits = append(limits, checked[i].limits...)
 		for resource, of := range s.Limits {
-			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normal(), Config: LimitConfig{Limits: of}})
+			configs = append(configs, ScopedConfig{Scope: Scope{Entity: s.Entity.ID, Resource: resource}.normalized(), Config: LimitConfig{Limits: of}})
 		}
 	}
 	if err := n.d.prepareList(ctx, configs...); err != nil { // a new entity loses no limits
@@ -64,10 +64,10 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	defer n.d.Told.Entities(made)
 	errs := make([]error, 0, len(setups))
 	for len(errs) < len(setups) {
-		b := &entityBatch{lineage: n.lineage, setups: firstFitting(checked[len(errs):], setup.size)}
+		b := &entityBatch{lineage: n.lineage, setups: firstFitting(checked[len(errs):], setup.writesNeeded)}
 		var failed error
 		for attempt, again := 1, true; again; attempt++ {
-			if failed = b.read(ctx); failed == nil {
+			if failed = b.readItems(ctx); failed == nil {
 				failed = b.readChildren(ctx)
 			}
 			if failed != nil {
@@ -75,8 +75,8 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 			}
 			again, failed = n.d.Table.Try(ctx, opCreateMany, attempt, b.propose(ctx))
 		}
-		errs = append(errs, b.results(failed)...)
-		if down := stopsAfter(ctx, failed); down != nil {
+		errs = append(errs, b.takeResults(failed)...)
+		if down := fatalError(ctx, failed); down != nil {
 			errs = append(errs, slices.Repeat([]error{down}, len(setups)-len(errs))...)
 		}
 	}
@@ -113,19 +113,19 @@ type setup struct {
 	limits []*configChange
 }
 
-// setupOf validates a setup and converts its record and its limits.
-func (n Entities) setupOf(s EntitySetup) (setup, error) {
+// newSetup validates a setup and converts its record and its limits.
+func (n Entities) newSetup(s EntitySetup) (setup, error) {
 	one := setup{record: recordOf(s.Entity)}
 	if err := s.Entity.Validate(); err != nil {
 		return one, err
 	}
 	if len(s.Limits) > mostLimits {
-		return one, fixable(invalid("limits", "are for %d resources; give at most %d with the entity, and set the others", len(s.Limits), mostLimits), fault.SetConfigs)
+		return one, withFix(invalid("limits", "are for %d resources; give at most %d with the entity, and set the others", len(s.Limits), mostLimits), fault.SetConfigs)
 	}
 	for _, resource := range slices.Sorted(maps.Keys(s.Limits)) {
 		field, limits := fmt.Sprintf("limits[%s]", resource), s.Limits[resource]
 		at := Scope{Entity: s.Entity.ID, Resource: resource}
-		if err := at.check(field + "."); err != nil {
+		if err := at.validate(field + "."); err != nil {
 			return one, err
 		}
 		if _, both := s.Limits[""]; both && resource == schema.DefaultResource {
@@ -135,10 +135,10 @@ func (n Entities) setupOf(s EntitySetup) (setup, error) {
 		if err != nil {
 			return one, err
 		}
-		if err := n.d.compatible(resource, field, stored); err != nil {
+		if err := n.d.checkCompatible(resource, field, stored); err != nil {
 			return one, err
 		}
-		one.limits = append(one.limits, &configChange{owner: at.owner(), edit: replacingLimits(stored)})
+		one.limits = append(one.limits, &configChange{owner: at.asOwner(), edit: replaceLimitsEdit(stored)})
 	}
 	return one, nil
 }
@@ -157,9 +157,11 @@ const (
 	mostQueries = 16
 )
 
-// size returns the number of a setup's writes in a transaction, without its parents, and the
-// bytes of its metadata.
-func (s setup) size() (parts, metadata int) { return 2 + 2*len(s.limits), len(s.record.Metadata) }
+// writesNeeded returns how much of a transaction the setup needs, without its parents: the number of its
+// writes, and the bytes of its metadata.
+func (s setup) writesNeeded() (parts, metadata int) {
+	return 2 + 2*len(s.limits), len(s.record.Metadata)
+}
 
 // firstFitting returns as many elements from the start of list as may fit in one transaction, at least one. The
 // function size returns the items and the bytes of metadata that an element needs.
@@ -192,9 +194,9 @@ type entityBatch struct {
 	configs  []*configChange
 }
 
-// results returns the errors of the setups that the last proposal decided: made (nil) or refused. If its
+// takeResults returns the errors of the setups that the last proposal decided: nil for a created one. If its
 // transaction failed, the setups in it get that error; at least one setup is decided.
-func (b *entityBatch) results(failed error) []error {
+func (b *entityBatch) takeResults(failed error) []error {
 	if failed == nil {
 		return b.errs
 	}
@@ -215,23 +217,23 @@ func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 	b.errs, b.p, b.configs = nil, table.Proposal{}, nil
 	b.made, b.required = map[string]schema.Item{}, map[string]bool{}
 	for _, s := range b.setups {
-		fits, err := b.add(ctx, s)
+		fits, err := b.addEntity(ctx, s)
 		if !fits {
 			break
 		}
 		b.errs = append(b.errs, err)
 	}
 	if len(b.p.Writes) > 0 {
-		b.p.Writes = append(b.p.Writes, b.d.registrations(b.configs...)...)
+		b.p.Writes = append(b.p.Writes, b.d.updateLists(b.configs...)...)
 	}
 	return b.p
 }
 
-// read reads into b.items the records and configurations of the entities, and the records of all
-// their parents.
-func (b *entityBatch) read(ctx context.Context) error {
+// readItems reads into b.items the records and configurations of the entities, and the records of all their
+// parents.
+func (b *entityBatch) readItems(ctx context.Context) error {
 	b.errs, b.items = nil, map[schema.Key]schema.Item{}
-	keys := b.keys()
+	keys := b.keysToRead()
 	for depth := 0; len(keys) > 0 && depth < schema.MaxDepth; depth++ {
 		found, err := b.d.Table.BatchGet(ctx, opCreateMany, keys)
 		if err != nil {
@@ -245,8 +247,8 @@ func (b *entityBatch) read(ctx context.Context) error {
 	return nil
 }
 
-// keys returns the keys of the entities' records and configurations, and those of their parents' records.
-func (b *entityBatch) keys() []schema.Key {
+// keysToRead returns the keys of the entities' records and configurations, and those of their parents' records.
+func (b *entityBatch) keysToRead() []schema.Key {
 	var keys []schema.Key
 	for _, s := range b.setups {
 		keys = append(keys, b.d.Keys.Meta(s.record.ID))
@@ -295,9 +297,9 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 	return queries.Wait()
 }
 
-// record returns the record that an entity will have after the transaction: a proposed one, or one that it
+// recordAfter returns the record that an entity will have after the transaction: a proposed one, or one that it
 // has read or reads now.
-func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error) {
+func (b *entityBatch) recordAfter(ctx context.Context, id string) (schema.Item, error) {
 	if item := b.made[id]; item != nil {
 		return item, nil
 	}
@@ -308,22 +310,22 @@ func (b *entityBatch) record(ctx context.Context, id string) (schema.Item, error
 	return b.d.Table.Get(ctx, opCreateMany, key)
 }
 
-// add adds an entity with its limits to the proposal. It returns false if they do not fit. The
-// error refuses the entity alone.
-func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
+// addEntity adds an entity with its limits to the proposal. It returns false if they do not fit. The error
+// refuses the entity alone.
+func (b *entityBatch) addEntity(ctx context.Context, s setup) (fits bool, err error) {
 	e := s.record
 	if item := b.items[b.d.Keys.Meta(e.ID)]; item != nil {
-		return true, exists(e.ID, item)
+		return true, existsError(e.ID, item)
 	}
 	if b.required[e.ID] { // not to be there: one transaction cannot make it as well
 		return false, nil
 	}
-	above, err := walkAncestors(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.record(ctx, id) })
+	above, err := walkAncestors(e.ID, e.ParentID, func(id string) (schema.Item, error) { return b.recordAfter(ctx, id) })
 	if errors.Is(err, errTorn) {
-		err = fixable(invalid("entity.ParentID", "has parents in a cycle, or parents that are being moved (%v); create it again, or correct the parents", err), fault.UpdateEntity)
+		err = withFix(invalid("entity.ParentID", "has parents in a cycle, or parents that are being moved (%v); create it again, or correct the parents", err), fault.UpdateEntity)
 	}
 	if err == nil && len(b.children[e.ID]) > 0 {
-		err = b.checkBelow(ctx, e.ID, 1+len(above))
+		err = b.checkDescendants(ctx, e.ID, 1+len(above))
 	}
 	if err != nil {
 		return true, err
@@ -337,25 +339,25 @@ func (b *entityBatch) add(ctx context.Context, s setup) (fits bool, err error) {
 	if len(b.p.Writes)+2+len(parents)+2*len(s.limits)+1 > transactionParts {
 		return false, nil
 	}
-	err = b.put(e, parents, s.limits)
+	err = b.addWrites(e, parents, s.limits)
 	if parent := b.made[e.ParentID]; err == nil && parent != nil {
 		schema.AdoptNew(parent)
 	}
 	return true, err
 }
 
-// put adds the writes of an entity, of its limits and of the checks of its parents to the
-// proposal. After an error the proposal is unchanged.
-func (b *entityBatch) put(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
+// addWrites adds the writes of an entity, of its limits and of the checks of its parents to the proposal. After
+// an error the proposal is unchanged.
+func (b *entityBatch) addWrites(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
 	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
 	item := e.Item(b.d.Keys, nil)
-	p, err := b.d.propose(created(e, item), b.d.Table.Put(item, schema.EntityUnchanged(nil)))
+	p, err := b.d.propose(createDeed(e, item), b.d.Table.Put(item, schema.EntityUnchanged(nil)))
 	if err != nil {
 		return err
 	}
 	var configs []*configChange
 	for _, c := range limits {
-		if err := c.plan(b.items[b.d.Keys.Config(c.owner)], b.d.Clock.Now()); err != nil {
+		if err := c.planChange(b.items[b.d.Keys.Config(c.owner)], b.d.Clock.Now()); err != nil {
 			return err
 		}
 		if !c.changes {

@@ -23,7 +23,7 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 	if err := checkEntityID("id", id); err != nil {
 		return err
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return err
 	}
 	defer n.d.Told.Entities(map[string]bool{id: true})
@@ -31,7 +31,7 @@ func (n Entities) Delete(ctx context.Context, id string) error {
 		return err
 	}
 	r := removal{lineage: n.lineage, id: id}
-	if err := r.mark(ctx); err != nil || r.marked == nil {
+	if err := r.markDeletion(ctx); err != nil || r.marked == nil {
 		return err
 	}
 	return r.finishDeletion(ctx)
@@ -51,13 +51,13 @@ func (n Entities) DeleteAsRead(ctx context.Context, e Entity, configs []ScopedCo
 		if l.Scope.Entity != e.ID {
 			return invalid(fmt.Sprintf("configs[%d].Scope", i), "is %s; give configurations of entity %s alone", l.Scope, e.ID)
 		}
-		r.configs[l.Scope.owner().Resource] = l.Config
+		r.configs[l.Scope.asOwner().Resource] = l.Config
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
-	if err := r.mark(ctx); err != nil || r.marked == nil {
+	if err := r.markDeletion(ctx); err != nil || r.marked == nil {
 		return err
 	}
 	return r.finishDeletion(ctx)
@@ -80,9 +80,9 @@ type removal struct {
 	marked schema.Item
 }
 
-// mark stores the mark of deletion in the entity's record, with the event, and sets r.marked.
-// Without anything to delete r.marked stays nil. It repeats after conflicts.
-func (r *removal) mark(ctx context.Context) error {
+// markDeletion stores the mark of deletion in the entity's record, with the event, and sets r.marked. Without
+// anything to delete r.marked stays nil. It repeats after conflicts.
+func (r *removal) markDeletion(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		r.marked = nil
 		item, err := r.d.Table.Get(ctx, opDelete, r.d.Keys.Meta(r.id))
@@ -94,14 +94,14 @@ func (r *removal) mark(ctx context.Context) error {
 			r.marked = item
 			return nil
 		}
-		deletable, err := r.deletable(ctx, item)
+		deletable, err := r.checkDeletable(ctx, item)
 		if err != nil || !deletable {
 			return err
 		}
 		e.ID = r.id
 		var unchanged []types.TransactWriteItem
 		if r.asRead != nil {
-			if unchanged, err = r.isAsRead(ctx, e); err != nil || item == nil {
+			if unchanged, err = r.checkAsRead(ctx, e); err != nil || item == nil {
 				return err
 			}
 		}
@@ -130,10 +130,10 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// isAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is as it
-// was read. The checks that it returns make the transaction fail if its configurations change; only as many
-// as fit are returned.
-func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
+// checkAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is as it
+// was read. The checks that it returns make the transaction fail if its configurations change; only as many as
+// fit are returned.
+func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
 	}
@@ -147,9 +147,9 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 		resource, _ := schema.ConfigResource(key.SK)
 		read, known := r.configs[resource]
 		if !known || read.Version != schema.ConfigVersion(item) {
-			at := Scope{Entity: r.id, Resource: resource}.normal()
+			at := Scope{Entity: r.id, Resource: resource}.normalized()
 			config := schema.ReadableConfig(item)
-			stored, _ := configOf(at.source(), &config) // an unreadable source still has its version
+			stored, _ := configOf(at.sourceOf(), &config) // an unreadable source still has its version
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: read}, Stored: ScopedConfig{Scope: at, Config: stored}}
 		}
 		if len(checks) < transactionParts-2 {
@@ -159,15 +159,15 @@ func (r *removal) isAsRead(ctx context.Context, e schema.EntityRecord) (checks [
 	return checks, nil
 }
 
-// deletable reports whether the entity has a record or other items to delete. It returns a
+// checkDeletable returns true if the entity has a record or other items to delete. It fails with a
 // *ValidationError if the entity has children.
-func (r *removal) deletable(ctx context.Context, item schema.Item) (bool, error) {
+func (r *removal) checkDeletable(ctx context.Context, item schema.Item) (bool, error) {
 	children, err := r.countChildren(ctx, r.id)
 	if err != nil {
 		return false, err
 	}
 	if children > 0 {
-		return false, fixable(invalid("id", "%q has children (%d); delete the children first, or give them another parent", r.id, children), fault.UpdateEntity)
+		return false, withFix(invalid("id", "%q has children (%d); delete the children first, or give them another parent", r.id, children), fault.UpdateEntity)
 	}
 	if item != nil {
 		return true, nil

@@ -34,13 +34,13 @@ func (n Entities) Owned(ctx context.Context, id string) (Owned, error) {
 		}
 		key := schema.KeyOf(item)
 		if resource, ok := schema.BucketResource(key.SK); ok {
-			bucket, err := Buckets{n.d}.decode(id, resource, item)
+			bucket, err := Buckets{n.d}.decodeBucket(id, resource, item)
 			if err != nil {
 				return Owned{}, err
 			}
 			owned.Buckets = append(owned.Buckets, bucket)
 		} else if resource, ok := schema.ConfigResource(key.SK); ok {
-			at := Scope{Entity: id, Resource: resource}.normal()
+			at := Scope{Entity: id, Resource: resource}.normalized()
 			c, err := at.decodeSource(n.d, item)
 			if err != nil {
 				return Owned{}, withinField(at.String()+": ", err)
@@ -87,7 +87,7 @@ func (b Buckets) GetMany(ctx context.Context, ids []BucketID) ([]Bucket, error) 
 			buckets[i] = Bucket{EntityID: ids[i].EntityID, Resource: ids[i].Resource}
 			continue
 		}
-		if buckets[i], err = b.decode(ids[i].EntityID, ids[i].Resource, item); err != nil {
+		if buckets[i], err = b.decodeBucket(ids[i].EntityID, ids[i].Resource, item); err != nil {
 			return nil, err
 		}
 	}

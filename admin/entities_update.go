@@ -24,7 +24,7 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	if err := checkUpdate(e); err != nil {
 		return Entity{}, err
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return Entity{}, err
 	}
 	defer n.d.Told.Entities(map[string]bool{e.ID: true})
@@ -55,7 +55,7 @@ func (n lineage) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 		}
 		var above []ancestor
 		if c.changesParent() {
-			if err := n.d.mayCount(ctx, c.next); err != nil {
+			if err := n.d.checkParentCounts(ctx, c.next); err != nil {
 				return Entity{}, err
 			}
 			if above, err = n.readAncestors(ctx, op, e.ID, e.ParentID); err != nil {
@@ -131,7 +131,7 @@ func (c entityChange) changesChain() bool {
 // planUpdate returns the change from the stored item to e. It returns a *ConflictError[Entity] if
 // the versions differ, and ErrNotFound without a record.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
-	stored, err := entityIn(item, e.ID)
+	stored, err := decodeEntity(item, e.ID)
 	if err != nil {
 		return entityChange{}, err
 	}

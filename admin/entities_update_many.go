@@ -36,7 +36,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 		}
 		changed[e.ID], u.records[i] = true, recordOf(e)
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return nil, err
 	}
 	var err error
@@ -46,7 +46,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 	defer n.d.Told.Entities(changed)
 	for from := 0; from < len(entities); {
 		to := from + len(firstFitting(u.records[from:], func(e schema.EntityRecord) (parts, metadata int) { return 2, len(e.Metadata) }))
-		if down := u.together(ctx, from, to); down != nil {
+		if down := u.updateTogether(ctx, from, to); down != nil {
 			for i := to; i < len(entities); i++ {
 				u.errs[i] = down
 			}
@@ -57,7 +57,7 @@ func (n Entities) UpdateMany(ctx context.Context, entities []Entity) ([]error, e
 		}
 		from = to
 	}
-	u.move(ctx)
+	u.moveEntities(ctx)
 	return u.errs, nil
 }
 
@@ -73,10 +73,10 @@ type entityUpdates struct {
 	moved []int
 }
 
-// together changes the records with the indexes from up to to, excluded, in one transaction, and sets their
-// errors. Entities that get another parent are only added to u.moved. It returns an error if further
+// updateTogether changes the records with the indexes from up to to, excluded, in one transaction, and sets
+// their errors. Entities that get another parent are only added to u.moved. It returns an error if further
 // transactions would fail too.
-func (u *entityUpdates) together(ctx context.Context, from, to int) error {
+func (u *entityUpdates) updateTogether(ctx context.Context, from, to int) error {
 	const op = "update entities"
 	keys := make([]schema.Key, 0, to-from)
 	for _, e := range u.records[from:to] {
@@ -107,7 +107,7 @@ func (u *entityUpdates) together(ctx context.Context, from, to int) error {
 				u.errs[i] = err
 			}
 		}
-		return stopsAfter(ctx, err)
+		return fatalError(ctx, err)
 	}
 }
 
@@ -149,9 +149,9 @@ func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p tabl
 	return p
 }
 
-// move changes the records in u.moved, mostMoves at a time. It then repeats refused ones as long
-// as one succeeds, because another move may have been in the way.
-func (u *entityUpdates) move(ctx context.Context) {
+// moveEntities changes the records that get another parent, u.moved, mostMoves at a time. It then repeats
+// refused ones as long as one succeeds, because another move may have been in the way.
+func (u *entityUpdates) moveEntities(ctx context.Context) {
 	moves := guard.Group{}
 	moves.SetLimit(mostMoves)
 	for _, i := range u.moved {
@@ -170,7 +170,7 @@ func (u *entityUpdates) move(ctx context.Context) {
 // store does not answer.
 func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	for _, i := range u.moved {
-		if !mayHelp(u.errs[i]) {
+		if !mayMoveLater(u.errs[i]) {
 			continue
 		}
 		_, u.errs[i] = u.updateRecord(ctx, u.given[i])
@@ -182,9 +182,9 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	return helped
 }
 
-// mayHelp reports whether a failed move may succeed after other moves: it made an invalid chain of parents,
-// or met concurrent writers.
-func mayHelp(err error) bool {
+// mayMoveLater reports whether a failed move may succeed after other moves: it made an invalid chain of
+// parents, or met concurrent writers.
+func mayMoveLater(err error) bool {
 	if _, refused := errors.AsType[*fault.ValidationError](err); refused {
 		return true
 	}

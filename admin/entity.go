@@ -80,11 +80,11 @@ func (e Entity) Validate() error {
 			return err
 		}
 	}
-	return checkDetails(e)
+	return checkMetadata(e)
 }
 
-// checkDetails validates the fields that the limiter does not use: name, manager, metadata.
-func checkDetails(e Entity) error {
+// checkMetadata validates the fields of an entity that the limiter does not use: name, manager, metadata.
+func checkMetadata(e Entity) error {
 	if len(e.Name) > longestName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), longestName)
 	}
@@ -103,7 +103,7 @@ func checkUpdate(e Entity) error {
 		return err
 	}
 	if e.Version < 0 {
-		return fixable(invalid("entity.Version", "is %d; give the one that you read", e.Version), fault.GetEntity)
+		return withFix(invalid("entity.Version", "is %d; give the one that you read", e.Version), fault.GetEntity)
 	}
 	return nil
 }

@@ -39,14 +39,14 @@ func (e *ConflictError[T]) Error() string {
 		return fmt.Sprintf("dynalimit: %s, and yours is %s: raise it by at least as much and as long, or replace the stored raise", raise.Stored, raise.Yours)
 	}
 	yours, stored := any(e.Yours).(Entity), any(e.Stored).(Entity)
-	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and repeat your change on it", stored.ID, stored.text(), yours.text())
+	return fmt.Sprintf("dynalimit: entity %q was changed meanwhile: stored is %s, yours is %s; read it again and repeat your change on it", stored.ID, stored.asJSON(), yours.asJSON())
 }
 
 // Is matches ErrConflict.
 func (e *ConflictError[T]) Is(target error) bool { return target == ErrConflict }
 
-// text returns the entity's record as JSON, for errors.
-func (e Entity) text() string {
+// asJSON returns the entity's record as JSON, for errors.
+func (e Entity) asJSON() string {
 	text, err := json.Marshal(struct {
 		Version  int64           `json:"version"`
 		Name     string          `json:"name,omitempty"`

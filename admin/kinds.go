@@ -24,9 +24,9 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	return d.requireKinds(ctx, generation)
 }
 
-// mayCount returns an error if e makes its parent count by the limits made for it, and other clients may not
-// charge that: zae-limiter, or older versions before an upgrade of the table.
-func (d *desk) mayCount(ctx context.Context, e schema.EntityRecord) error {
+// checkParentCounts returns an error if e makes its parent count by the limits made for it, and other clients
+// may not charge that: zae-limiter, or older versions before an upgrade of the table.
+func (d *desk) checkParentCounts(ctx context.Context, e schema.EntityRecord) error {
 	switch {
 	case !e.CountsByOwn():
 		return nil

@@ -18,10 +18,10 @@ type Limits struct{ d *desk }
 // GetConfig returns a source's configuration; the zero LimitConfig, of Version
 // 0, if nothing is stored. It is read consistently, not from the cache.
 func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
-	if err := cmp.Or(l.d.Usable(ctx), at.check("scope.")); err != nil {
+	if err := cmp.Or(l.d.Usable(ctx), at.validate("scope.")); err != nil {
 		return LimitConfig{}, err
 	}
-	item, err := l.d.config(ctx, opReadLimits, at.owner())
+	item, err := l.d.readConfig(ctx, opReadLimits, at.asOwner())
 	if err != nil {
 		return LimitConfig{}, err
 	}
@@ -33,7 +33,7 @@ func (l Limits) GetConfig(ctx context.Context, at Scope) (LimitConfig, error) {
 // read with each request, 800 at once: ten thousand take a fraction of a second. If
 // a source cannot be read, it returns only an error that names the source.
 func (l Limits) GetConfigs(ctx context.Context, scopes []Scope) ([]ScopedConfig, error) {
-	return readConfigs(ctx, l.d, scopes, l.d.configs)
+	return readConfigs(ctx, l.d, scopes, l.d.readConfigsOf)
 }
 
 // GetConfigsEventually is GetConfigs with eventually consistent reads, at half the price: a source may lack the
@@ -55,10 +55,10 @@ func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context
 	}
 	owners := make([]schema.ConfigOwner, len(scopes))
 	for i, at := range scopes {
-		if err := at.check(fmt.Sprintf("scopes[%d].", i)); err != nil {
+		if err := at.validate(fmt.Sprintf("scopes[%d].", i)); err != nil {
 			return nil, err
 		}
-		owners[i] = at.owner()
+		owners[i] = at.asOwner()
 	}
 	items, err := read(ctx, opReadLimits, owners)
 	if err != nil {
@@ -66,7 +66,7 @@ func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context
 	}
 	configs := make([]ScopedConfig, len(scopes))
 	for i, at := range scopes {
-		configs[i].Scope = at.normal()
+		configs[i].Scope = at.normalized()
 		if configs[i].Config, err = at.decodeSource(d, items[i]); err != nil {
 			return nil, withinField(fmt.Sprintf("scopes[%d] (%s): ", i, at), err)
 		}
@@ -90,17 +90,17 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.d.mayChange(ctx); err != nil {
+	if err := l.d.checkChange(ctx); err != nil {
 		return LimitConfig{}, err
 	}
-	if err := l.d.prepare(ctx, lossCheck{removed: removed}, ScopedConfig{Scope: at, Config: c}); err != nil {
+	if err := l.d.prepareConfigs(ctx, lossCheck{removed: removed}, ScopedConfig{Scope: at, Config: c}); err != nil {
 		return LimitConfig{}, err
 	}
-	stored, err := l.edit(ctx, "set limits", at, c.replacing(at, next))
+	stored, err := l.editAndReturn(ctx, "set limits", at, c.replaceEdit(at, next))
 	if err != nil {
 		return LimitConfig{}, err
 	}
-	return configOf(at.source(), stored)
+	return configOf(at.sourceOf(), stored)
 }
 
 // SetUnlimited makes a source unlimited in place of its limits: for its owner and
@@ -111,28 +111,28 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
 		return err
 	}
-	return l.change(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		return keepingRest(old, schema.ConfigItem{Unlimited: true}), nil
+	return l.editSource(ctx, "set unlimited", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+		return withRestOf(old, schema.ConfigItem{Unlimited: true}), nil
 	})
 }
 
-// replacing returns an edit that replaces the configuration by next, or removes it if next is nil. The edit
+// replaceEdit returns an edit that replaces the configuration by next, or removes it if next is nil. The edit
 // returns a *ConflictError[ScopedConfig] if the stored version is not c's.
-func (c LimitConfig) replacing(at Scope, next *schema.ConfigItem) edit {
+func (c LimitConfig) replaceEdit(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var version int64
 		if stored != nil {
 			version = stored.Version
 		}
 		if c.Version != AnyVersion && c.Version != version {
-			now, err := configOf(at.source(), stored)
+			now, err := configOf(at.sourceOf(), stored)
 			if err != nil { // the stored configuration is unreadable, but has a version
 				now = LimitConfig{Version: version}
 			}
-			at := at.normal()
+			at := at.normalized()
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: c}, Stored: ScopedConfig{Scope: at, Config: now}}
 		}
-		return next, checkStored(next, stored)
+		return next, checkNoNewRaise(next, stored)
 	}
 }
 
@@ -144,13 +144,13 @@ func (s Scope) decodeSource(d *desk, item schema.Item) (LimitConfig, error) {
 	}
 	stored, err := schema.DecodeConfig(item)
 	if err != nil {
-		if unknown := d.Layout.KindError(storedField(s.source()), err); errors.Is(unknown, fault.ErrVersion) {
+		if unknown := d.Layout.KindError(storedField(s.sourceOf()), err); errors.Is(unknown, fault.ErrVersion) {
 			return LimitConfig{}, unknown
 		}
-		return LimitConfig{}, invalid(storedField(s.source()), "cannot be read: %v; set them again", err)
+		return LimitConfig{}, invalid(storedField(s.sourceOf()), "cannot be read: %v; set them again", err)
 	}
 	stored = stored.WithoutEnded(d.Clock.Now().Unix())
-	return configOf(s.source(), &stored)
+	return configOf(s.sourceOf(), &stored)
 }
 
 // Set replaces the limits of a source, ends its raises, and keeps the rest of the source. It refuses a list that
@@ -164,16 +164,16 @@ func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	if err != nil {
 		return err
 	}
-	if err := l.d.compatible(at.Resource, "limits", stored); err != nil {
+	if err := l.d.checkCompatible(at.Resource, "limits", stored); err != nil {
 		return err
 	}
-	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
+	if err := cmp.Or(at.validate("scope."), l.d.checkChange(ctx)); err != nil {
 		return err
 	}
-	if err := l.d.prepare(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
+	if err := l.d.prepareConfigs(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Limits: limits}}); err != nil {
 		return err
 	}
-	return l.change(ctx, "set limits", at, replacingLimits(stored))
+	return l.editSource(ctx, "set limits", at, replaceLimitsEdit(stored))
 }
 
 // Delete removes a source's configuration, except for its block: a call about limits
@@ -184,7 +184,7 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{}, ScopedConfig{Scope: at, Delete: true}); err != nil {
 		return err
 	}
-	return l.change(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.editSource(ctx, "delete limits", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if old != nil && (old.Blocked || old.BlockedExcept) {
 			return &schema.ConfigItem{Blocked: old.Blocked, BlockedExcept: old.BlockedExcept, ManagedBy: old.ManagedBy}, nil
 		}
@@ -192,15 +192,15 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 	})
 }
 
-// replacingLimits returns an edit that replaces the limits of a source and keeps the rest.
-func replacingLimits(stored []schema.ConfigLimit) edit {
+// replaceLimitsEdit returns an edit that replaces the limits of a source and keeps the rest.
+func replaceLimitsEdit(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
-		return keepingRest(old, schema.ConfigItem{Limits: stored}), nil
+		return withRestOf(old, schema.ConfigItem{Limits: stored}), nil
 	}
 }
 
-// keepingRest returns next with the policy, groups, manager and blocks of old, which may be nil.
-func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
+// withRestOf returns next with the policy, groups, manager and blocks of old, which may be nil.
+func withRestOf(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy
 		next.Blocked, next.BlockedExcept, next.Admit = old.Blocked, old.BlockedExcept, old.Admit
@@ -208,23 +208,23 @@ func keepingRest(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigI
 	return &next
 }
 
-// change applies an edit to a source's configuration. It is edit without the result.
-func (l Limits) change(ctx context.Context, op string, at Scope, next edit) error {
-	_, err := l.edit(ctx, op, at, next)
+// editSource applies an edit to a source's configuration, as editAndReturn, without its result.
+func (l Limits) editSource(ctx context.Context, op string, at Scope, next edit) error {
+	_, err := l.editAndReturn(ctx, op, at, next)
 	return err
 }
 
-// edit applies an edit to a source's configuration and returns the stored result, nil if it is removed. It
-// calls next again after a conflict, and writes nothing if nothing changes. It then makes the limiters of
-// this process read the configuration again.
-func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
-	if err := at.check("scope."); err != nil {
+// editAndReturn applies an edit to a source's configuration and returns the stored result, nil if it is
+// removed. It calls next again after a conflict, and writes nothing if nothing changes. It then makes the
+// limiters of this process read the configuration again.
+func (l Limits) editAndReturn(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
+	if err := at.validate("scope."); err != nil {
 		return nil, err
 	}
-	if err := l.d.mayChange(ctx); err != nil {
+	if err := l.d.checkChange(ctx); err != nil {
 		return nil, err
 	}
-	c := configChange{owner: at.owner(), edit: next}
+	c := configChange{owner: at.asOwner(), edit: next}
 	if err := l.d.takeOverBeforeChange(ctx, c.owner); err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (l Limits) edit(ctx context.Context, op string, at Scope, next edit) (*sche
 		return l.d.proposeConfig(&c, item)
 	})
 	if err != nil {
-		return nil, l.d.Layout.KindError(storedField(at.source()), err)
+		return nil, l.d.Layout.KindError(storedField(at.sourceOf()), err)
 	}
 	l.d.removeZeroCounts(ctx, op, &c)
 	return c.next, nil

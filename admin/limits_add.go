@@ -23,10 +23,10 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 	}
 	return l.changeList(ctx, at, nil, func(c LimitConfig) (LimitConfig, error) {
 		if c.Unlimited {
-			return c, fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
+			return c, withFix(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
 		}
 		if len(c.Limits) == 0 { // one that lifts extends already
-			c.Extends = at.normal() != Scope{Everyone: true}
+			c.Extends = at.normalized() != Scope{Everyone: true}
 		}
 		for _, limit := range limits {
 			c = c.withoutNames(limit.Name)
@@ -64,9 +64,9 @@ func (l Limits) Lift(ctx context.Context, at Scope, names []string) error {
 	return l.changeList(ctx, at, nil, func(c LimitConfig) (LimitConfig, error) {
 		switch {
 		case c.Unlimited:
-			return c, fixable(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
+			return c, withFix(invalid("scope", "%s is unlimited, where no limit applies; replace that first", at), fault.SetConfigs)
 		case !c.Extends && len(c.Limits) > 0:
-			return c, fixable(invalid("scope", "%s has a list that replaces less specific ones, so that there is nothing to lift; replace the list", at), fault.SetConfigs)
+			return c, withFix(invalid("scope", "%s has a list that replaces less specific ones, so that there is nothing to lift; replace the list", at), fault.SetConfigs)
 		}
 		c = c.withoutNames(names...)
 		c.Extends, c.Lifted = true, append(c.Lifted, names...)
@@ -87,7 +87,7 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 			return nil, withinField(fmt.Sprintf("entities[%d].", i), err)
 		}
 	}
-	if twice, ok := sameScope(changes); ok {
+	if twice, ok := repeatedScope(changes); ok {
 		return nil, invalid("changes", "change %s twice; give each source once", twice)
 	}
 	if err := l.d.Usable(ctx); err != nil {
@@ -114,7 +114,7 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 // changeList stores the configuration that next makes of the source's present one, or removes the source if
 // the result is empty. The caller takes the limits in removed off the list.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
-	if err := l.d.mayChange(ctx); err != nil {
+	if err := l.d.checkChange(ctx); err != nil {
 		return err
 	}
 	for {

@@ -11,7 +11,7 @@ import (
 // with limits of its own: Acquire fails with ErrBlocked. It is in force in this process at once, in others
 // within their ConfigTTL. Blocks of other sources stay.
 func (l Limits) SetBlocked(ctx context.Context, at Scope, blocked bool) error {
-	return l.change(ctx, "set blocked", at, changingMarks(func(next *schema.ConfigItem) error {
+	return l.editSource(ctx, "set blocked", at, marksEdit(func(next *schema.ConfigItem) error {
 		next.Blocked, next.BlockedExcept, next.Admit = blocked, false, next.Admit && !blocked
 		return nil
 	}))
@@ -49,19 +49,19 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 		if _, err := checked.checkFor(l.d, ""); err != nil {
 			return err
 		}
-		if err := l.d.mayChange(ctx); err != nil {
+		if err := l.d.checkChange(ctx); err != nil {
 			return err
 		}
 		if err := l.d.raiseKinds(ctx, checked); err != nil {
 			return err
 		}
 	}
-	return l.change(ctx, "set blocked", at, changingMarks(change))
+	return l.editSource(ctx, "set blocked", at, marksEdit(change))
 }
 
-// changingMarks returns an edit that applies change to the stored configuration, and removes a
-// source that becomes empty.
-func changingMarks(change func(*schema.ConfigItem) error) edit {
+// marksEdit returns an edit that applies change to the stored configuration, and removes a source that becomes
+// empty.
+func marksEdit(change func(*schema.ConfigItem) error) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}
 		if old != nil {

@@ -23,15 +23,15 @@ func (d *desk) compareSources(changes []ScopedConfig, keepsGroups bool) (*compar
 		stored: map[schema.ConfigOwner]schema.Item{}, unreadable: map[schema.ConfigOwner]bool{}, lose: map[planChange]bool{},
 	}
 	for i, change := range changes {
-		next, err := change.item(fmt.Sprintf("changes[%d].", i))
+		next, err := change.newItem(fmt.Sprintf("changes[%d].", i))
 		if err != nil {
 			return nil, err
 		}
-		owner := change.Scope.owner()
+		owner := change.Scope.asOwner()
 		if c.next[owner] = nil; next != nil {
 			c.next[owner] = next.Item(d.Keys, owner, nil)
 		}
-		c.scopes = append(c.scopes, change.Scope.normal())
+		c.scopes = append(c.scopes, change.Scope.normalized())
 	}
 	return c, nil
 }
@@ -98,11 +98,11 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	if err != nil {
 		return nil, err
 	}
-	left, err := c.leftGroups(ctx)
+	left, err := c.findGroupLosses(ctx)
 	if err != nil {
 		return nil, err
 	}
-	above, err := c.leftParents(ctx, records)
+	above, err := c.findParentLosses(ctx, records)
 	losses = slices.Concat(losses, left, above)
 	return slices.DeleteFunc(slices.Clone(losses), func(l Loss) bool { // reported for every resource
 		everywhere := l
@@ -199,7 +199,7 @@ func (d *desk) storedSources(ctx context.Context, op string, owners []schema.Con
 		return compareScopes(Scope{Entity: a.Entity, Plan: a.Plan, Resource: a.Resource}, Scope{Entity: b.Entity, Plan: b.Plan, Resource: b.Resource})
 	})
 	owners = slices.Compact(owners)
-	items, err := d.configs(ctx, op, owners)
+	items, err := d.readConfigsOf(ctx, op, owners)
 	if err != nil {
 		return nil, err
 	}
@@ -222,16 +222,16 @@ func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 			views = append(views, v)
 			continue
 		}
-		if views, err = c.onResources(ctx, views, v); err != nil {
+		if views, err = c.addPerResource(ctx, views, v); err != nil {
 			return nil, err
 		}
 	}
 	return views, nil
 }
 
-// onResources appends copies of the view v to views: one for each resource with a list, and one for all
+// addPerResource appends copies of the view v to views: one for each resource with a list, and one for all
 // others, "".
-func (c *comparison) onResources(ctx context.Context, views []view, v view) ([]view, error) {
+func (c *comparison) addPerResource(ctx context.Context, views []view, v view) ([]view, error) {
 	resources, err := c.listResources(ctx)
 	for _, v.resource = range resources {
 		views = append(views, v)
@@ -248,7 +248,7 @@ func (c *comparison) movedViews(ctx context.Context, records []recordChange) (vi
 			continue
 		}
 		if _, known := c.lose[pair]; !known {
-			of, err := c.onResources(ctx, nil, view{plan: pair.before, planAfter: pair.after})
+			of, err := c.addPerResource(ctx, nil, view{plan: pair.before, planAfter: pair.after})
 			if err != nil {
 				return nil, err
 			}
@@ -261,7 +261,7 @@ func (c *comparison) movedViews(ctx context.Context, records []recordChange) (vi
 		if !c.lose[pair] {
 			continue
 		}
-		if views, err = c.onResources(ctx, views, view{at: at, plan: pair.before, planAfter: pair.after}); err != nil {
+		if views, err = c.addPerResource(ctx, views, view{at: at, plan: pair.before, planAfter: pair.after}); err != nil {
 			return nil, err
 		}
 	}
@@ -279,7 +279,7 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	resources = append(resources, "")
-	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).plans(ctx) {
+	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).listPlans(ctx) {
 		if err != nil {
 			return nil, err
 		}
@@ -370,7 +370,7 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 		return nil, invalid("limits", "make %d with those of less specific sources for %s; a bucket holds at most %d", n, Loss{Scope: v.at, Resource: v.resource}.scopeOnResource(), schema.MaxLimits)
 	}
 	for _, was := range before.Limits {
-		if was.Shadow || inForce(after, was) || !c.isOwnLoss(v, was) {
+		if was.Shadow || isReplaced(after, was) || !c.isOwnLoss(v, was) {
 			continue
 		}
 		loss := Loss{Scope: v.at, Name: was.Name, Money: was.Unit != ""}
@@ -391,18 +391,19 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 // out of force. It returns false if changes of less specific sources do.
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	owners := v.sourceOwners(v.plan)
-	own := slices.Index(owners, v.at.owner().Normal())
+	own := slices.Index(owners, v.at.asOwner().Normal())
 	without, err := config.Resolve(v.sourceItems(v.plan, func(o schema.ConfigOwner) schema.Item {
 		if slices.Index(owners, o) <= own {
 			return c.itemBefore(o)
 		}
 		return c.itemAfter(o)
 	}))
-	return err != nil || inForce(without, limit)
+	return err != nil || isReplaced(without, limit)
 }
 
-// inForce reports whether the verdict has a limit that replaces the given one.
-func inForce(v config.Verdict, limit config.Limit) bool {
+// isReplaced reports whether the limits in force after a change have one that takes the place of the given
+// limit, so that it is not lost.
+func isReplaced(v config.Verdict, limit config.Limit) bool {
 	return slices.ContainsFunc(v.Limits, func(is config.Limit) bool { return takesPlaceOf(is.ConfigLimit, limit.ConfigLimit) })
 }
 

@@ -21,23 +21,23 @@ const opReadLimits = "read limits"
 // opListEntities names a list of entities with limits in errors.
 const opListEntities = "list entities with limits"
 
-// plans lists the sources of plans from the index.
-func (x sourceIndex) plans(ctx context.Context) iter.Seq2[Scope, error] {
-	return x.list(ctx, queryPlans(x.keys), func(key string) Scope {
+// listPlans lists the sources of plans from the index.
+func (x sourceIndex) listPlans(ctx context.Context) iter.Seq2[Scope, error] {
+	return x.listPartition(ctx, queryPlans(x.keys), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")
-		return Scope{Plan: plan, Resource: resource}.normal()
+		return Scope{Plan: plan, Resource: resource}.normalized()
 	})
 }
 
-// entities lists the sources of entities for a resource ("": defaults).
-func (x sourceIndex) entities(ctx context.Context, resource string) iter.Seq2[Scope, error] {
+// listEntities lists the sources that entities have for a resource, or their defaults for "".
+func (x sourceIndex) listEntities(ctx context.Context, resource string) iter.Seq2[Scope, error] {
 	q := table.Query{Op: opListEntities, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: x.keys.EntityConfigs(resource)}
-	return x.list(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normal() })
+	return x.listPartition(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normalized() })
 }
 
-// list lists the sources in a partition of the index; of returns the scope of a sort key. An error
+// listPartition lists the sources in a partition of the index; of returns the scope of a sort key. An error
 // is the last element.
-func (x sourceIndex) list(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
+func (x sourceIndex) listPartition(ctx context.Context, q table.Query, of func(key string) Scope) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		for item, err := range x.table.Items(ctx, q) {
 			if !yield(of(schema.Text(item, schema.GSI3SK)), err) || err != nil {
@@ -47,7 +47,7 @@ func (x sourceIndex) list(ctx context.Context, q table.Query, of func(key string
 	}
 }
 
-// queryPlans lists the sources of plans, by plan and resource.
+// queryPlans returns the query of the index that lists the sources of plans, by plan and resource.
 func queryPlans(keys schema.Keys) table.Query {
 	return table.Query{Op: "list the plans", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: keys.Plans()}
 }

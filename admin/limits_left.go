@@ -14,12 +14,12 @@ import (
 // leaves it.
 const mostGroupEntities = 1000
 
-// leftGroups returns the limits of money that resources lose because they leave a group. A limit that another
-// group of the resource has for the same owner is not lost.
-func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) {
+// findGroupLosses returns the limits of money that resources lose because they leave a group. A limit that
+// another group of the resource has for the same owner is not lost.
+func (c *comparison) findGroupLosses(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
-		owner := at.owner()
-		if !ofResource(owner) || c.keepsGroups {
+		owner := at.asOwner()
+		if !isResourceSource(owner) || c.keepsGroups {
 			continue
 		}
 		after := schema.ReadableConfig(c.next[owner]).Groups
@@ -27,7 +27,7 @@ func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) 
 			if slices.Contains(after, group) {
 				continue
 			}
-			left, err := c.leftGroup(ctx, at, group, after)
+			left, err := c.findGroupLoss(ctx, at, group, after)
 			if err != nil {
 				return nil, err
 			}
@@ -37,10 +37,10 @@ func (c *comparison) leftGroups(ctx context.Context) (losses []Loss, err error) 
 	return losses, nil
 }
 
-// leftGroup returns the limits of money that a resource loses because it leaves a group. after are the groups
-// that the resource has then.
-func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
-	subjects, err := c.groupSubjects(ctx, resource, group)
+// findGroupLoss returns the limits of money that a resource loses because it leaves one group. after are the
+// groups that the resource has then.
+func (c *comparison) findGroupLoss(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
+	subjects, err := c.groupOwners(ctx, resource, group)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +66,9 @@ func (c *comparison) leftGroup(ctx context.Context, resource Scope, group string
 	return losses, nil
 }
 
-// groupSubjects returns the owners that may have limits on a group: everyone, plans and entities.
-// It refuses a group with more than mostGroupEntities entities.
-func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group string) ([]schema.ConfigOwner, error) {
+// groupOwners returns the owners that may have limits on a group: everyone, plans and entities. It refuses a
+// group with more than mostGroupEntities entities.
+func (c *comparison) groupOwners(ctx context.Context, resource Scope, group string) ([]schema.ConfigOwner, error) {
 	if _, err := c.listResources(ctx); err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 		}
 	}
 	entities := 0
-	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).entities(ctx, group) {
+	for at, err := range (sourceIndex{c.d.Table, c.d.Keys}).listEntities(ctx, group) {
 		if err != nil {
 			return nil, err
 		}
@@ -91,9 +91,9 @@ func (c *comparison) groupSubjects(ctx context.Context, resource Scope, group st
 	return subjects, nil
 }
 
-// leftParents returns the limits of money of parents that calls of the changed entities charge before the
+// findParentLosses returns the limits of money of parents that calls of the changed entities charge before the
 // changes and not after. An equal limit of a new parent replaces a lost one.
-func (c *comparison) leftParents(ctx context.Context, records []recordChange) (losses []Loss, err error) {
+func (c *comparison) findParentLosses(ctx context.Context, records []recordChange) (losses []Loss, err error) {
 	for _, r := range records {
 		was, is := r.was, r.is
 		if !was.Counts() || was.ParentID == is.ParentID && is.Counts() && (is.Cascade || was.CountsByOwn()) {
@@ -154,7 +154,7 @@ func (c *comparison) moneyAbove(ctx context.Context, id string, record func(reco
 // parentViews returns a copy of v, the view of a parent, for every resource with a list, also a list of the
 // parent. It reads their sources.
 func (c *comparison) parentViews(ctx context.Context, v view) ([]view, error) {
-	views, err := c.onResources(ctx, nil, v)
+	views, err := c.addPerResource(ctx, nil, v)
 	if err != nil {
 		return nil, err
 	}

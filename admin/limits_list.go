@@ -16,7 +16,7 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 		return problem.List[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
-		for _, list := range []iter.Seq2[Scope, error]{l.system(ctx), ofResources(ctx, l.d), sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), l.ofEntities(ctx)} {
+		for _, list := range []iter.Seq2[Scope, error]{l.listSystem(ctx), listResourceSources(ctx, l.d), sourceIndex{l.d.Table, l.d.Keys}.listPlans(ctx), l.listEntitySources(ctx)} {
 			for at, err := range list {
 				if !yield(at, err) || err != nil {
 					return
@@ -26,10 +26,10 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// system lists the system's source, if it is stored. An error is the only element.
-func (l Limits) system(ctx context.Context) iter.Seq2[Scope, error] {
+// listSystem lists the system's source, if it is stored. An error is the only element.
+func (l Limits) listSystem(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		item, err := l.d.config(ctx, opReadLimits, schema.ConfigOwner{})
+		item, err := l.d.readConfig(ctx, opReadLimits, schema.ConfigOwner{})
 		if err != nil || item != nil {
 			yield(Scope{Everyone: true}, err)
 		}
@@ -41,12 +41,12 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return names(ofResources(ctx, l.d), func(at Scope) string { return at.Resource })
+	return distinctNames(listResourceSources(ctx, l.d), func(at Scope) string { return at.Resource })
 }
 
-// ofResources lists the sources that resources have for everyone, by name. An error is the only
+// listResourceSources lists the sources that resources have for everyone, by name. An error is the only
 // element.
-func ofResources(ctx context.Context, d *desk) iter.Seq2[Scope, error] {
+func listResourceSources(ctx context.Context, d *desk) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		resources, err := d.resources(ctx)
 		if err != nil {
@@ -67,7 +67,7 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.List[string](err)
 	}
-	return names(sourceIndex{l.d.Table, l.d.Keys}.plans(ctx), func(at Scope) string { return at.Plan })
+	return distinctNames(sourceIndex{l.d.Table, l.d.Keys}.listPlans(ctx), func(at Scope) string { return at.Plan })
 }
 
 // Entities lists the entities that have limits of their own for a
@@ -82,12 +82,12 @@ func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string,
 			return problem.List[string](err)
 		}
 	}
-	return names(sourceIndex{l.d.Table, l.d.Keys}.entities(ctx, resource), func(at Scope) string { return at.Entity })
+	return distinctNames(sourceIndex{l.d.Table, l.d.Keys}.listEntities(ctx, resource), func(at Scope) string { return at.Entity })
 }
 
-// ofEntities lists the sources of all entities, resource after resource. It first reads the
+// listEntitySources lists the sources of all entities, resource after resource. It first reads the
 // counted resources; an error is the last element.
-func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
+func (l Limits) listEntitySources(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		item, err := l.d.Table.Get(ctx, opListEntities, l.d.Keys.EntityResources())
 		if err != nil {
@@ -95,7 +95,7 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 			return
 		}
 		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
-			for at, err := range (sourceIndex{l.d.Table, l.d.Keys}).entities(ctx, resource) {
+			for at, err := range (sourceIndex{l.d.Table, l.d.Keys}).listEntities(ctx, resource) {
 				if !yield(at, err) || err != nil {
 					return
 				}
@@ -104,9 +104,9 @@ func (l Limits) ofEntities(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// names returns the names that of extracts from a list of sources, each once if equal names are
-// adjacent. An error is the last element.
-func names(list iter.Seq2[Scope, error], of func(Scope) string) iter.Seq2[string, error] {
+// distinctNames lists the names that of extracts from a list of sources, such as their plans. Of equal names
+// that follow each other it lists one. An error is the last element.
+func distinctNames(list iter.Seq2[Scope, error], of func(Scope) string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		last := ""
 		for at, err := range list {

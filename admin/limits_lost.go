@@ -71,11 +71,11 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 		return nil
 	}
 	for _, c := range unsaid {
-		if err := c.Scope.check("scope."); err != nil {
+		if err := c.Scope.validate("scope."); err != nil {
 			return err
 		}
 	}
-	if err := d.mayChange(ctx); err != nil {
+	if err := d.checkChange(ctx); err != nil {
 		return err
 	}
 	c, err := d.compareSources(unsaid, check.keepsGroups)
@@ -88,7 +88,7 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 	}
 	replaces := map[Scope]bool{}
 	for _, c := range unsaid {
-		replaces[c.Scope.normal()] = len(c.Config.Limits) > 0 && !c.Config.Extends
+		replaces[c.Scope.normalized()] = len(c.Config.Limits) > 0 && !c.Config.Extends
 	}
 	losses = slices.DeleteFunc(losses, func(l Loss) bool {
 		return !l.Money && (!replaces[l.Scope] || slices.Contains(check.removed, l.Name))
@@ -96,7 +96,7 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 	if len(losses) == 0 {
 		return nil
 	}
-	return fixable(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", listLosses(losses)), fault.AddLimits)
+	return withFix(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", listLosses(losses)), fault.AddLimits)
 }
 
 // listLosses returns the losses as text, each once, and at most five of them.

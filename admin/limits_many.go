@@ -25,16 +25,16 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 		if err != nil {
 			return nil, err
 		}
-		owners[i] = c.Scope.owner()
-		edits[i] = &configChange{owner: owners[i], edit: c.Config.replacing(c.Scope, next), removes: next == nil}
+		owners[i] = c.Scope.asOwner()
+		edits[i] = &configChange{owner: owners[i], edit: c.Config.replaceEdit(c.Scope, next), removes: next == nil}
 	}
-	if twice, ok := sameScope(changes); ok {
+	if twice, ok := repeatedScope(changes); ok {
 		return nil, invalid("changes", "change %s twice; give each source once", twice)
 	}
-	if err := l.d.mayChange(ctx); err != nil {
+	if err := l.d.checkChange(ctx); err != nil {
 		return nil, err
 	}
-	if err := l.d.prepare(ctx, lossCheck{}, changes...); err != nil {
+	if err := l.d.prepareConfigs(ctx, lossCheck{}, changes...); err != nil {
 		return nil, err
 	}
 	if err := l.d.takeOverAllBeforeChange(ctx, edits); err != nil {
@@ -69,7 +69,7 @@ const batchOfConfigs = 45
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
 	for _, c := range edits {
-		if c.removes && ofResource(c.owner) {
+		if c.removes && isResourceSource(c.owner) {
 			unlist = append(unlist, c)
 		} else {
 			rest = append(rest, c)
@@ -106,14 +106,14 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 			c.err = failed
 		}
 	}
-	return stopsAfter(ctx, failed)
+	return fatalError(ctx, failed)
 }
 
 // proposeTogether plans each change on its stored item, sets c.err of refused ones, and returns the
 // transaction of the others.
 func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]schema.Item) (p table.Proposal) {
 	for _, c := range edits {
-		if c.err = c.plan(items[l.d.Keys.Config(c.owner)], l.d.Clock.Now()); c.err != nil || !c.changes {
+		if c.err = c.planChange(items[l.d.Keys.Config(c.owner)], l.d.Clock.Now()); c.err != nil || !c.changes {
 			continue
 		}
 		if c.err = l.d.addConfig(&p, c); c.err != nil {
@@ -121,14 +121,14 @@ func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]sche
 		}
 	}
 	if len(p.Writes) > 0 {
-		p.Writes = append(p.Writes, l.d.registrations(edits...)...)
+		p.Writes = append(p.Writes, l.d.updateLists(edits...)...)
 	}
 	return p
 }
 
-// stopsAfter returns err if the following transactions would fail too: the table does not serve,
-// or ctx has ended. Otherwise it returns nil.
-func stopsAfter(ctx context.Context, err error) error {
+// fatalError returns err if the following transactions of a call would fail too: the table does not serve, or
+// ctx has ended. Otherwise it returns nil.
+func fatalError(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrNamespace) {
 		return err
 	}
@@ -138,7 +138,7 @@ func stopsAfter(ctx context.Context, err error) error {
 // checkFor validates the change, also for a Compatible repository, and returns the configuration
 // to store, nil for a removal.
 func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
-	next, err := c.item(prefix)
+	next, err := c.newItem(prefix)
 	if err != nil || next == nil { // a source that other tools refuse can be removed
 		return nil, err
 	}
@@ -148,5 +148,5 @@ func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, erro
 	if (next.BlockedExcept || next.Admit || next.Counted) && d.Compatible {
 		return nil, invalid(prefix+"config", "sets blockedExcept, admit or counted, which zae-limiter does not know (RepositoryOptions.Compatible is set); set blocked or unlimited, or leave it out")
 	}
-	return next, d.compatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
+	return next, d.checkCompatible(c.Scope.Resource, prefix+"config.limits", next.Limits)
 }

@@ -41,7 +41,7 @@ func (l Limits) ReplaceRaise(ctx context.Context, at Scope, name string, capacit
 
 // Lower ends a raise of a source at once. A limit without a raise is not an error.
 func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
-	return l.change(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.editSource(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if stored == nil {
 			return nil, nil
 		}
@@ -61,7 +61,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if reason := schema.CheckLimitName(r.Name); reason != "" {
 		return invalid("name", "%q: %s", r.Name, reason)
 	}
-	if err := cmp.Or(at.check("scope."), l.d.mayChange(ctx)); err != nil {
+	if err := cmp.Or(at.validate("scope."), l.d.checkChange(ctx)); err != nil {
 		return err
 	}
 	if l.d.Compatible {
@@ -71,7 +71,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if err != nil {
 		return err
 	}
-	c.scopes = []Scope{at.normal()}
+	c.scopes = []Scope{at.normalized()}
 	limit, err := c.limitToRaise(ctx, r.Name)
 	if err != nil {
 		return err
@@ -86,13 +86,13 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if err := l.d.requireKinds(ctx, schema.SourceKinds); err != nil {
 		return err
 	}
-	return l.change(ctx, "raise a limit", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
+	return l.editSource(ctx, "raise a limit", at, func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var next schema.ConfigItem
 		if old != nil {
 			next = *old
 		}
 		if next.Unread {
-			return nil, invalid(storedField(at.source()), "cannot be read; set them again")
+			return nil, invalid(storedField(at.sourceOf()), "cannot be read; set them again")
 		}
 		raises := []Raise{r}
 		for _, is := range raisesOf(next.Raises) {
@@ -124,7 +124,7 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 	}
 	if limit, ok := limitOf(own[0], name); ok {
 		if limit.Window != "" {
-			return limit, fixable(invalid("name", "%s is a quota, which is not raised until a time; add to its window", name), fault.GrantWindow)
+			return limit, withFix(invalid("name", "%s is a quota, which is not raised until a time; add to its window", name), fault.GrantWindow)
 		}
 		if limit.IsSlots() {
 			return limit, invalid("name", "%s limits calls in flight, which is not raised until a time; set a higher limit", name)
@@ -151,7 +151,7 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 		}
 	}
 	if len(on) == 0 {
-		return schema.ConfigLimit{}, fixable(invalid("name", "%s is no limit in force for %s; name one that is, or set it", name, at), fault.AddLimits)
+		return schema.ConfigLimit{}, withFix(invalid("name", "%s is no limit in force for %s; name one that is, or set it", name, at), fault.AddLimits)
 	}
 	return schema.ConfigLimit{}, invalid("at.resource", "is not set to a resource where %s is in force for %s; set it to %s", name, at, strings.Join(on, " or "))
 }

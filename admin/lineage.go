@@ -51,7 +51,7 @@ func walkAncestors(id, parent string, read func(id string) (schema.Item, error))
 		}
 		link := schema.DecodeLink(item)
 		if link.Deleting {
-			return nil, fixable(invalid(field, "%q is being deleted; choose another parent, or finish that deletion first", next), fault.DeleteEntity)
+			return nil, withFix(invalid(field, "%q is being deleted; choose another parent, or finish that deletion first", next), fault.DeleteEntity)
 		}
 		above = append(above, ancestor{next, item})
 		next = link.ParentID
@@ -66,7 +66,7 @@ func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]an
 	above, err := walkAncestors(id, parent, read)
 	for attempt := 1; errors.Is(err, errTorn); attempt++ {
 		if attempt == table.Tries {
-			return nil, fixable(invalid("entity.ParentID", "has parents in a cycle (%v); choose another parent, or correct them", err), fault.UpdateEntity)
+			return nil, withFix(invalid("entity.ParentID", "has parents in a cycle (%v); choose another parent, or correct them", err), fault.UpdateEntity)
 		}
 		if !table.Backoff.Pause(ctx, attempt) {
 			return nil, ctx.Err()
@@ -76,7 +76,7 @@ func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]an
 	if err != nil || parent == "" {
 		return nil, err
 	}
-	return above, n.checkBelow(ctx, id, 1+len(above))
+	return above, n.checkDescendants(ctx, id, 1+len(above))
 }
 
 // requireAncestors returns the writes of a transaction that fails if an ancestor has changed since it was
@@ -97,9 +97,9 @@ func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 // mostDescendants bounds how many entities are asked for their children.
 const mostDescendants = 100
 
-// checkBelow refuses an entity with descendants that would be too deep. levels is the entity's own depth. It
-// reads the children of at most mostDescendants entities.
-func (n lineage) checkBelow(ctx context.Context, id string, levels int) error {
+// checkDescendants refuses an entity with descendants that would be too deep. levels is the entity's own depth.
+// It reads the children of at most mostDescendants entities.
+func (n lineage) checkDescendants(ctx context.Context, id string, levels int) error {
 	asked := 0
 	for generation := []string{id}; len(generation) > 0; levels++ {
 		if levels > schema.MaxDepth {

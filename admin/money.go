@@ -11,9 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// prepare refuses configurations that take limits out of force without Only, and then prepares
-// the table as prepareList does.
-func (d *desk) prepare(ctx context.Context, check lossCheck, configs ...ScopedConfig) error {
+// prepareConfigs refuses configurations that take limits out of force without Only, and then prepares the table
+// as prepareList does. Call it before configurations are stored.
+func (d *desk) prepareConfigs(ctx context.Context, check lossCheck, configs ...ScopedConfig) error {
 	if err := d.refuseLosses(ctx, check, configs...); err != nil {
 		return err
 	}
@@ -43,15 +43,15 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 				continue
 			}
 			const advice = "set it on a group of models"
-			if c.Scope.normal().Resource == "" {
-				return fixable(invalid("limits["+limit.Name+"].PerModel", "on a default (%s) each model would have the money of %q by itself; %s", c.Scope, limit.Name, advice), fault.GroupModels)
+			if c.Scope.normalized().Resource == "" {
+				return withFix(invalid("limits["+limit.Name+"].PerModel", "on a default (%s) each model would have the money of %q by itself; %s", c.Scope, limit.Name, advice), fault.GroupModels)
 			}
 			known, err := groups()
 			if err != nil {
 				return err
 			}
 			if !known[c.Scope.Resource] {
-				return fixable(invalid("limits["+limit.Name+"].PerModel", "%q is in no group and is none, so that it alone would have the money of %q; %s", c.Scope.Resource, limit.Name, advice), fault.GroupModels)
+				return withFix(invalid("limits["+limit.Name+"].PerModel", "%q is in no group and is none, so that it alone would have the money of %q; %s", c.Scope.Resource, limit.Name, advice), fault.GroupModels)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ type Namespace struct {
 // deleted: the name stays taken. Like the other changes of namespaces it needs
 // a repository without one; on another it is a *ValidationError.
 func (n Namespaces) Register(ctx context.Context, name string) error {
-	err := n.change(ctx, name, transition{
+	err := n.changeState(ctx, name, transition{
 		op: "register the namespace", action: "namespace_registered", to: fault.NamespaceActive,
 		refused: map[fault.NamespaceState]string{fault.NamespaceActive: "use it"}, rest: shared.GoneIt,
 	})
@@ -63,7 +63,7 @@ func (n Namespaces) Register(ctx context.Context, name string) error {
 // instead. A second call does nothing. It fails with a *NamespaceError if the namespace was
 // never registered.
 func (n Namespaces) Delete(ctx context.Context, name string) error {
-	return n.change(ctx, name, transition{
+	return n.changeState(ctx, name, transition{
 		op: "delete the namespace", action: "namespace_deleted", from: fault.NamespaceActive, to: fault.NamespaceDeleted,
 		refused: map[fault.NamespaceState]string{"": shared.RegisterIt},
 	})
@@ -82,9 +82,9 @@ type transition struct {
 	after time.Duration
 }
 
-// mayChange reports whether the transition t applies to the namespace n at the time now. It returns false
+// checkTransition reports whether the transition t applies to the namespace n at the time now. It returns false
 // without an error if n is in the new state already. It fails if the state does not permit the transition.
-func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
+func (t transition) checkTransition(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
 	switch since := n.ChangedAt.Add(t.after); {
 	case n.State == t.from && t.after > 0 && now.Before(since):
@@ -100,16 +100,16 @@ func (t transition) mayChange(name string, n schema.NamespaceRecord, now time.Ti
 	return false, shared.NamespaceError(name, n, reason)
 }
 
-// change stores the next state of a namespace with the event, in one transaction. The event is
-// outside the namespace, so a purge keeps it.
-func (n Namespaces) change(ctx context.Context, name string, t transition) error {
-	if err := n.overNamespaces(); err != nil {
+// changeState stores the next state of a namespace with the event, in one transaction. The event is outside the
+// namespace, so a purge keeps it.
+func (n Namespaces) changeState(ctx context.Context, name string, t transition) error {
+	if err := n.checkUnbound(); err != nil {
 		return err
 	}
 	if reason := schema.CheckNamespace(name); reason != "" {
 		return invalid("name", "%s", reason)
 	}
-	if err := n.d.mayChange(ctx); err != nil {
+	if err := n.d.checkChange(ctx); err != nil {
 		return err
 	}
 	key, _ := schema.NewKeys(name).Namespace()
@@ -120,7 +120,7 @@ func (n Namespaces) change(ctx context.Context, name string, t transition) error
 		}
 		before, _ := schema.DecodeNamespace(item)
 		now := n.d.Clock.Now()
-		if may, err := t.mayChange(name, before, now); err != nil || !may {
+		if may, err := t.checkTransition(name, before, now); err != nil || !may {
 			return table.Proposal{}, err
 		}
 		after := before
@@ -172,7 +172,7 @@ func namespaceOf(n schema.NamespaceRecord) Namespace {
 // deleted and purged ones. It reads an index, which may lag by a moment. Call it
 // on a repository without a namespace.
 func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
-	if err := cmp.Or(n.d.Usable(ctx), n.overNamespaces()); err != nil {
+	if err := cmp.Or(n.d.Usable(ctx), n.checkUnbound()); err != nil {
 		return problem.List[Namespace](err)
 	}
 	const op = "list the namespaces"
@@ -188,9 +188,9 @@ func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	})
 }
 
-// overNamespaces returns an error for a repository bound to one namespace: its administrator must
-// not change namespaces.
-func (n Namespaces) overNamespaces() error {
+// checkUnbound returns an error for a repository bound to one namespace: its administrator must not change
+// namespaces.
+func (n Namespaces) checkUnbound() error {
 	if name := n.d.Keys.Name(); name != "" {
 		return invalid("repository", "is bound to the namespace %q; register, list, delete and purge namespaces with one without RepositoryOptions.Namespace", name)
 	}

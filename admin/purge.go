@@ -34,7 +34,7 @@ type PurgeProgress struct {
 // tell receives each pass and page of the table, on the goroutine of the call. It may wait
 // itself, to leave the table capacity for others. It may be nil.
 func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgress)) error {
-	err := n.change(ctx, name, transition{
+	err := n.changeState(ctx, name, transition{
 		op: opPurge, action: "namespace_purge_started", from: fault.NamespaceDeleted, to: fault.NamespacePurging,
 		refused: map[fault.NamespaceState]string{
 			"": shared.RegisterIt, fault.NamespaceActive: "delete it before it is purged",
@@ -56,7 +56,7 @@ func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgr
 			return err
 		}
 	}
-	return n.change(ctx, name, transition{
+	return n.changeState(ctx, name, transition{
 		op: "end the purge of the namespace", action: "namespace_purged", from: fault.NamespacePurging, to: fault.NamespacePurged,
 	})
 }

@@ -46,14 +46,15 @@ func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	return stored
 }
 
-// checkStored returns an error if next has a raise that stored lacks: only Limits.Raise creates a raise.
-func checkStored(next, stored *schema.ConfigItem) error {
+// checkNoNewRaise returns an error if a replacing configuration has a raise that is not stored: only
+// Limits.Raise creates a raise.
+func checkNoNewRaise(next, stored *schema.ConfigItem) error {
 	if next == nil {
 		return nil
 	}
 	for _, r := range next.Raises {
 		if stored == nil || !slices.Contains(stored.Raises, r) {
-			return fixable(invalid("config.raises", "have one of %q that is not stored; leave it out, and raise the limit", r.Name), fault.RaiseLimit)
+			return withFix(invalid("config.raises", "have one of %q that is not stored; leave it out, and raise the limit", r.Name), fault.RaiseLimit)
 		}
 	}
 	return nil

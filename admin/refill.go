@@ -60,9 +60,9 @@ type filledLimit struct {
 	After  int64  `json:"after"`
 }
 
-// name sets the operation's id to newID if it is empty, and sorts the limits. It sets the arguments, which a
-// repetition of the operation must repeat.
-func (r *refill) name(newID string) (err error) {
+// setArguments sets the operation's id to newID if it is empty, and sorts the limits. It sets the arguments,
+// which a repetition of the operation must repeat.
+func (r *refill) setArguments(newID string) (err error) {
 	if r.id == "" {
 		r.id = newID
 	}
@@ -78,11 +78,11 @@ func (r *refill) name(newID string) (err error) {
 	return err
 }
 
-// make applies a refill once under the operation's id, and returns the tokens in thousandths. It does not
+// refillOnce applies a refill once under the operation's id, and returns the tokens in thousandths. It does not
 // change counters or the refill instant. It adds to the stored tokens, so that the order of concurrent takes
 // and give-backs does not matter.
-func (b Buckets) make(ctx context.Context, r *refill) (done BucketRefill, err error) {
-	if err := r.name(b.d.IDs.New(b.d.Clock.Now())); err != nil {
+func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, err error) {
+	if err := r.setArguments(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
 	}
 	op := fmt.Sprintf("fill the bucket of %q on %q by hand (operation %s)", r.entity, r.resource, r.id)
@@ -105,7 +105,7 @@ func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouc
 		return BucketRefill{}, table.Proposal{}, err
 	}
 	if o, ok := schema.DecodeOperation(items[record]); ok {
-		done, err := r.repeated(o)
+		done, err := r.firstResult(o)
 		return done, table.Proposal{}, err
 	}
 	image, err := schema.NewLimitSets().DecodeBucket(items[bucket], nil, 0)
@@ -120,7 +120,7 @@ func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouc
 	if change != nil {
 		change.Untouched, done.Estimated = untouched, !untouched
 	}
-	p, err := b.record(r, done, change)
+	p, err := b.refillProposal(r, done, change)
 	return done, p, err
 }
 
@@ -141,7 +141,7 @@ func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (Bucke
 			continue
 		}
 		if m.Limits[i].IsQuota() && r.add != nil {
-			l, err := r.ofQuota(m, i, b.d.Clock.SureMS())
+			l, err := r.quotaAddition(m, i, b.d.Clock.SureMS())
 			if err != nil {
 				return BucketRefill{}, nil, err
 			}
@@ -179,16 +179,16 @@ func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	return burst
 }
 
-// ofQuota returns the addition to the i-th limit, a quota, in the window of now. Only a grant adds above the
-// quota's amount. It returns an error for more than mostGranted tokens.
-func (r *refill) ofQuota(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
+// quotaAddition returns the addition of the refill to the i-th limit, a quota, in the window of now. Only a
+// grant adds above the quota's amount. It returns an error for more than mostGranted tokens.
+func (r *refill) quotaAddition(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
 	if !r.grant { // nothing of a quota is capped within its window
 		l.Add, l.AtMost = min(l.Add, max(0, is.Burst-is.Tokens)), true
 	}
 	if l.Put = is.Tokens + l.Add; l.Put > mostGranted {
-		return l, invalid("amounts["+m.Set.Names[i]+"]", "is too much: the bucket holds %s tokens already", tokens(is.Tokens))
+		return l, invalid("amounts["+m.Set.Names[i]+"]", "is too much: the bucket holds %s tokens already", decimalTokens(is.Tokens))
 	}
 	return l, nil
 }
@@ -208,7 +208,7 @@ func (r *refill) checkNames(m *schema.Image) error {
 				return invalid("amounts["+name+"]", "are calls in flight, whose slots come back when the calls end; leave it out")
 			}
 			if r.grant && !m.Limits[m.Set.Index(name)].IsQuota() {
-				return fixable(invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; fill it"), fault.TopUpBucket)
+				return withFix(invalid("amounts["+name+"]", "is granted to a token bucket, which has no window; fill it"), fault.TopUpBucket)
 			}
 			continue
 		}
@@ -222,9 +222,9 @@ func (r *refill) checkNames(m *schema.Image) error {
 	return nil
 }
 
-// repeated returns the first result of the recorded operation o, or an error if o did something
-// else under this id.
-func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
+// firstResult returns the result of the operation o, which was recorded under this id earlier, or an error if o
+// did something else.
+func (r *refill) firstResult(o schema.Operation) (BucketRefill, error) {
 	if o.Action != r.action || o.Arguments != r.arguments {
 		return BucketRefill{}, invalid("id", "is %q, the id of another operation: %s with %s; give every operation its own id", r.id, o.Action, o.Arguments)
 	}
@@ -241,9 +241,9 @@ func (r *refill) repeated(o schema.Operation) (BucketRefill, error) {
 	return done, nil
 }
 
-// record returns the transaction with the record of the operation and, unless change is nil, the
-// change of the bucket with its event.
-func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
+// refillProposal returns the transaction with the record of the operation and, unless change is nil, the change
+// of the bucket with its event.
+func (b Buckets) refillProposal(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
 	held := refillResult{Missing: done.Missing, Estimated: done.Estimated}
 	for _, name := range slices.Sorted(maps.Keys(done.Before)) {
 		held.Limits = append(held.Limits, filledLimit{name, done.Before[name], done.After[name]})
@@ -259,11 +259,11 @@ func (b Buckets) record(r *refill, done BucketRefill, change *schema.Refill) (ta
 		return table.Proposal{Writes: []types.TransactWriteItem{record}}, nil
 	}
 	write := b.d.Table.Update(b.d.Keys.Bucket(r.entity, r.resource), change.Statement())
-	return b.d.propose(r.deed(done), write, record)
+	return b.d.propose(r.newDeed(done), write, record)
 }
 
-// deed returns the event of the refill, with the tokens of each limit before and after.
-func (r *refill) deed(done BucketRefill) deed {
+// newDeed returns the event of the refill, with the tokens of each limit before and after.
+func (r *refill) newDeed(done BucketRefill) deed {
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,
 		before: trail.Fields{"tokens": tokensOf(done.Before)}, after: trail.Fields{"tokens": tokensOf(done.After), "operation_id": r.id},
@@ -281,13 +281,13 @@ func (r *refill) deed(done BucketRefill) deed {
 func tokensOf(held map[string]int64) map[string]json.Number {
 	out := make(map[string]json.Number, len(held))
 	for name, n := range held {
-		out[name] = tokens(n)
+		out[name] = decimalTokens(n)
 	}
 	return out
 }
 
-// tokens returns millitokens as a decimal number of tokens, without trailing zeros.
-func tokens(milli int64) json.Number {
+// decimalTokens returns millitokens as a decimal number of tokens, without trailing zeros.
+func decimalTokens(milli int64) json.Number {
 	sign, whole, rest := "", milli/1000, milli%1000
 	if milli < 0 {
 		sign, whole, rest = "-", -whole, -rest

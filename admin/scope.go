@@ -164,8 +164,8 @@ func decodeStrictly[T any](noun, example string, data []byte) (value T, err erro
 	return value, nil
 }
 
-// source returns the scope's kind of source.
-func (s Scope) source() sources.Source {
+// sourceOf returns the scope's kind of source.
+func (s Scope) sourceOf() sources.Source {
 	switch {
 	case s.Entity != "" && s.Resource != "":
 		return sources.Entity
@@ -181,17 +181,17 @@ func (s Scope) source() sources.Source {
 	return sources.System
 }
 
-// normal returns the scope with an empty resource in place of _default_, the table's name for
+// normalized returns the scope with an empty resource in place of _default_, the table's name for
 // every resource.
-func (s Scope) normal() Scope {
+func (s Scope) normalized() Scope {
 	if s.Resource == schema.DefaultResource && (s.Entity != "" || s.Plan != "") {
 		s.Resource = ""
 	}
 	return s
 }
 
-// owner returns the scope as the owner of a stored configuration.
-func (s Scope) owner() schema.ConfigOwner {
+// asOwner returns the scope as the owner of a stored configuration.
+func (s Scope) asOwner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
@@ -216,10 +216,10 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// check returns an error for a scope without exactly one owner, or with an invalid name. The error has prefix
-// before the names of fields.
-func (s Scope) check(prefix string) error {
-	s = s.normal()
+// validate returns an error for a scope without exactly one owner, or with an invalid name. The error has
+// prefix before the names of fields.
+func (s Scope) validate(prefix string) error {
+	s = s.normalized()
 	switch {
 	case s.Everyone && s.Entity+s.Plan != "":
 		return invalid(prefix+"everyone", "is set together with %s; leave one out", Scope{Entity: s.Entity, Plan: s.Plan})

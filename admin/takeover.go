@@ -22,7 +22,7 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 // mostTakeOvers is how many owners' limits are turned at once.
 const mostTakeOvers = 16
 
-// doConcurrently calls do for each element concurrently, mostTakeOvers at a time, and returns the first error.
+// doConcurrently calls do for each element of a list, mostTakeOvers at a time, and returns the first error.
 func doConcurrently[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(mostTakeOvers)
@@ -41,10 +41,10 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChang
 	return doConcurrently(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
-// config reads the configuration of an owner, or nil if none is stored. It merges limits of the older layout
-// into it, and writes nothing.
-func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
-	older, err := d.older(ctx, owner)
+// readConfig reads the stored configuration of an owner, or nil. It merges limits of the older layout into it,
+// and writes nothing.
+func (d *desk) readConfig(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
+	older, err := d.readOlder(ctx, owner)
 	if err != nil {
 		return nil, err
 	}
@@ -55,12 +55,12 @@ func (d *desk) config(ctx context.Context, op string, owner schema.ConfigOwner) 
 	}
 	found := map[schema.Key]schema.Item{key: item}
 	err = older.Merge(found)
-	return found[key], d.orMalformed(err)
+	return found[key], d.wrapMalformed(err)
 }
 
-// configs is config for many owners, in their order. An owner may be repeated.
-func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwner) ([]schema.Item, error) {
-	older, err := d.older(ctx, owners...)
+// readConfigsOf is readConfig for many owners, in their order. An owner may be repeated.
+func (d *desk) readConfigsOf(ctx context.Context, op string, owners []schema.ConfigOwner) ([]schema.Item, error) {
+	older, err := d.readOlder(ctx, owners...)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwn
 		found[key] = items[i]
 	}
 	if err := older.Merge(found); err != nil {
-		return nil, d.orMalformed(err)
+		return nil, d.wrapMalformed(err)
 	}
 	for i, key := range keys {
 		items[i] = found[key]
@@ -85,17 +85,17 @@ func (d *desk) configs(ctx context.Context, op string, owners []schema.ConfigOwn
 	return items, nil
 }
 
-// older reads the owners' limits of the older layout.
-func (d *desk) older(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
+// readOlder reads the owners' limits of the older layout.
+func (d *desk) readOlder(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
 	if err := d.Layout.Check(ctx); err != nil {
 		return nil, err
 	}
 	return d.Layout.Older(ctx, owners...)
 }
 
-// compatible returns an error for limits that zae-limiter refuses, if the repository must stay
-// readable for it.
-func (d *desk) compatible(resource, field string, limits []schema.ConfigLimit) error {
+// checkCompatible returns an error for limits that zae-limiter refuses, if the repository must stay readable
+// for it.
+func (d *desk) checkCompatible(resource, field string, limits []schema.ConfigLimit) error {
 	if !d.Compatible {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 		return nil
 	}
 	_, err := d.Layout.Turner.Configs(ctx, d.Keys.Entity(id))
-	return d.orMalformed(err)
+	return d.wrapMalformed(err)
 }
 
 // takeOverBucket converts a bucket from the older layout to today's, if it is there, and notes that in the
@@ -120,11 +120,12 @@ func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) erro
 	of := schema.Legacy{Keys: d.Keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 	turned, err := d.Layout.Turner.Bucket(ctx, of)
 	d.Layout.Turned(ctx, turned, entity, resource)
-	return d.orMalformed(err)
+	return d.wrapMalformed(err)
 }
 
-// orMalformed returns the error for callers if err is about a malformed item, else err.
-func (d *desk) orMalformed(err error) error {
+// wrapMalformed returns the error for callers if err is about an item that cannot be decoded; else it returns
+// err unchanged.
+func (d *desk) wrapMalformed(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
 		return d.Layout.Malformed(malformed.Err)
 	}

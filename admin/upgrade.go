@@ -13,7 +13,7 @@ import (
 // is upgraded already, nor in a dry run. Tables that this version makes need no upgrade.
 func (a *Admin) Upgrade(ctx context.Context, dryRun bool) (before, now int64, err error) {
 	if !dryRun {
-		if err := a.d.mayChange(ctx); err != nil {
+		if err := a.d.checkChange(ctx); err != nil {
 			return 0, 0, err
 		}
 	}

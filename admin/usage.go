@@ -54,7 +54,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	if err := u.checkWholeTable(ctx); err != nil {
 		return UsageRetention{}, err
 	}
-	if err := u.d.mayChange(ctx); err != nil {
+	if err := u.d.checkChange(ctx); err != nil {
 		return UsageRetention{}, err
 	}
 	var next schema.UsageRetention
