@@ -22,6 +22,7 @@ const (
 // moments that DynamoDB can hold.
 const longestRetention = 100 * 365 * 24 * time.Hour
 
+// invalid returns the *ValidationError of an argument or option.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "aggregator", Field: field, Reason: fmt.Sprintf(format, args...)}
 }

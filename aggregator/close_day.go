@@ -18,7 +18,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	}
 	return sumSteps(ctx, k, pairs, func(ctx context.Context, pairs []pair) error {
 		items, err := gatherAll(ctx, k.store.atOnce, pairs, func(ctx context.Context, p pair) ([]schema.Item, error) {
-			return k.ofDay(ctx, p, day)
+			return k.readDay(ctx, p, day)
 		})
 		if err != nil {
 			return err
@@ -45,14 +45,14 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {
-		lists = append(lists, indexed(opClose, k.store.keys.UsageHour(hour, shard)))
+		lists = append(lists, indexQuery(opClose, k.store.keys.UsageHour(hour, shard)))
 	}
 	snapshots, err := k.store.listKeys(ctx, lists...)
 	return pairsOf(snapshots), err
 }
 
-// ofDay reads the snapshots of a pair on a day.
-func (k *closing) ofDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
+// readDay reads the snapshots of a pair on a day.
+func (k *closing) readDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
 	return k.store.itemsInRange(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))
 }

@@ -31,7 +31,7 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	}
 	var lists []table.Query
 	for day := month; day.Before(schema.UsageMonthly.Next(month)); day = schema.UsageDaily.Next(day) {
-		lists = append(lists, indexed(opClose, k.store.keys.UsageDay(day, shard)))
+		lists = append(lists, indexQuery(opClose, k.store.keys.UsageDay(day, shard)))
 	}
 	keys, err := k.store.listKeys(ctx, lists...)
 	found := map[schema.UsageSeries]bool{}

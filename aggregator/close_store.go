@@ -27,15 +27,14 @@ type usageStore struct {
 	atOnce int
 }
 
-// indexed returns the query of a partition in the index of entity configurations, which also
-// lists usage by hour and by day.
-func indexed(op, partition string) table.Query {
+// indexQuery returns the query of a partition in the index of entity configurations, which also lists usage by
+// hour and by day.
+func indexQuery(op, partition string) table.Query {
 	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
-// cursor reads the cursor up to which the namespace is closed. It is zero before the first
-// closing.
-func (s *usageStore) cursor(ctx context.Context) (schema.UsageCursor, error) {
+// readCursor reads the cursor up to which the namespace is closed. It is zero before the first closing.
+func (s *usageStore) readCursor(ctx context.Context) (schema.UsageCursor, error) {
 	var item schema.Item
 	err := table.RetryThrottled(ctx, func() (err error) {
 		item, err = s.table.Get(ctx, opClose, s.keys.UsageClosed())
@@ -54,7 +53,7 @@ func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor
 	if err != nil || moved {
 		return to, err
 	}
-	return s.cursor(ctx)
+	return s.readCursor(ctx)
 }
 
 // getItems reads items in the order of their keys; a missing one is nil. It retries until ctx
@@ -83,7 +82,7 @@ func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]sche
 func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	all := make([]table.Query, schema.UsageShards)
 	for shard := range all {
-		all[shard] = indexed(opClose, s.keys.UsageHour(hour, shard))
+		all[shard] = indexQuery(opClose, s.keys.UsageHour(hour, shard))
 	}
 	return all
 }
@@ -139,7 +138,7 @@ func keyRange(op, partition string, from, to schema.Key) table.Query {
 // updateItem updates an item and retries until DynamoDB answers or ctx ends. It returns false if the
 // condition does not hold, possibly because an earlier, unanswered try of this call has changed the item.
 func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.Statement) (bool, error) {
-	return s.writeTwice(ctx, func() error {
+	return s.writeUntilAnswered(ctx, func() error {
 		_, err := s.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 			TableName: &s.table.Name, Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -152,7 +151,7 @@ func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.S
 // reading in milliseconds since 1970; otherwise 0.
 func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.Newest()
-	_, err = s.writeTwice(ctx, func() error {
+	_, err = s.writeUntilAnswered(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -169,7 +168,7 @@ func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int
 // putRanking puts a ranking, unless a later one is stored.
 func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking) error {
 	st := ranking.Newest()
-	_, err := s.writeTwice(ctx, func() error {
+	_, err := s.writeUntilAnswered(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: ranking.Item(s.keys), ConditionExpression: &st.Condition,
 			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
@@ -179,9 +178,9 @@ func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking
 	return err
 }
 
-// writeTwice sends a write, which must be safe to repeat, until DynamoDB answers or ctx ends. It returns
-// false if the condition does not hold. It fails at once for an error that a retry cannot cure.
-func (s *usageStore) writeTwice(ctx context.Context, send func() error) (bool, error) {
+// writeUntilAnswered sends a write, which must be safe to repeat, until DynamoDB answers or ctx ends. It
+// returns false if the condition does not hold. It fails at once for an error that a retry cannot cure.
+func (s *usageStore) writeUntilAnswered(ctx context.Context, send func() error) (bool, error) {
 	for try := 0; ; try++ {
 		err := send()
 		verdict := ddb.Classify(err, ctx)

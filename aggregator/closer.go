@@ -78,7 +78,7 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 	for {
 		l := &lock.Lock{Table: c.table, Key: schema.NewKeys("").Lease(closeLease), Name: closeLease, Hold: closeHold, Now: c.clock.Now}
-		err := l.Do(ctx, 0, nil, c.closeEvery)
+		err := l.Do(ctx, 0, nil, c.closePeriodically)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrLocked) {
 			c.options.Failed(err)
 		}
@@ -88,8 +88,8 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 }
 
-// closeEvery runs CloseDue every few minutes until ctx ends. It reports errors to Options.Failed.
-func (c *Closer) closeEvery(ctx context.Context) error {
+// closePeriodically runs CloseDue every few minutes until ctx ends. It reports errors to Options.Failed.
+func (c *Closer) closePeriodically(ctx context.Context) error {
 	for {
 		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
 			c.options.Failed(err)
@@ -114,7 +114,7 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	if err := c.checkCalled(ctx); err != nil {
 		return done, err
 	}
-	namespaces, err := c.namespaces(ctx)
+	namespaces, err := c.listNamespaces(ctx)
 	if err != nil {
 		return done, err
 	}
@@ -128,7 +128,7 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 // after each. It adds the work to done. The error joins the unreadable items with the failure
 // that ended it.
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
-	cursor, err := c.storeOf(keys).cursor(ctx)
+	cursor, err := c.storeOf(keys).readCursor(ctx)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 		return done, err
 	}
 	var unread error
-	namespaces, err := c.namespaces(ctx)
+	namespaces, err := c.listNamespaces(ctx)
 	for i := 0; err == nil && i < len(namespaces); i++ {
 		var skipped error
 		skipped, err = c.closeBetween(ctx, schema.NewKeys(namespaces[i]), from, to, &done)
@@ -222,7 +222,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 // extendClosed moves the first closed hour back to from, if the hours to be closed reach up to
 // it. It returns the stored cursor.
 func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
-	cursor, err := c.storeOf(keys).cursor(ctx)
+	cursor, err := c.storeOf(keys).readCursor(ctx)
 	if err != nil || cursor.First.IsZero() || !from.Before(cursor.First) || to.Before(cursor.First) {
 		return cursor, err
 	}
@@ -231,9 +231,9 @@ func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to ti
 	return c.storeOf(keys).moveCursor(ctx, cursor, next)
 }
 
-// namespaces returns the namespaces to close: those of the options, or all active and deleted
+// listNamespaces returns the namespaces to close: those of the options, or all active and deleted
 // ones and the one without a name. It leaves out namespaces in a purge.
-func (c *Closer) namespaces(ctx context.Context) ([]string, error) {
+func (c *Closer) listNamespaces(ctx context.Context) ([]string, error) {
 	if len(c.options.Namespaces) > 0 {
 		return c.options.Namespaces, nil
 	}

@@ -54,7 +54,7 @@ func (p *Processor) updateFold(ctx context.Context, f *schema.UsageFold) (*schem
 	}, ddb.WithoutRetries)
 	condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err)
 	switch {
-	case !refused && ofAnotherType(err):
+	case !refused && isWrongType(err):
 		key := f.Key()
 		return nil, &badItem{fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)}
 	case !refused:
@@ -87,12 +87,14 @@ func failedOutcome(err error) outcome {
 // badItem is the error of a snapshot that nothing can be added to as it is.
 type badItem struct{ err error }
 
+// Error returns the reason that the stored snapshot cannot be extended.
 func (e *badItem) Error() string { return "aggregator: " + e.err.Error() }
 
+// Unwrap returns the error of the decoding, or DynamoDB's.
 func (e *badItem) Unwrap() error { return e.err }
 
-// ofAnotherType reports whether DynamoDB refused to add to an attribute that is not a number.
-func ofAnotherType(err error) bool {
+// isWrongType reports whether DynamoDB refused to add to an attribute because it is not a number.
+func isWrongType(err error) bool {
 	api, ok := errors.AsType[smithy.APIError](err)
 	return ok && api.ErrorCode() == "ValidationException" && strings.Contains(api.ErrorMessage(), "incorrect data type")
 }

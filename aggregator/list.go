@@ -114,9 +114,9 @@ func values[T any](of ...T) list[T] {
 	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
 }
 
-// distinct returns the list without repetitions of the name before. names must be sorted and not
+// withoutRepeats returns the list without repetitions of the name before. names must be sorted and not
 // empty.
-func distinct(names list[string]) list[string] {
+func withoutRepeats(names list[string]) list[string] {
 	return func(yield func(string, error) bool) {
 		before := ""
 		for name, err := range names {

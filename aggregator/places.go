@@ -19,6 +19,7 @@ type places struct {
 // mostPlaces bounds the records that are held at once.
 const mostPlaces = 10_000
 
+// newPlaces returns an empty cache of entities' records, by which a closing finds their plans and parents.
 func newPlaces(store *usageStore) *places {
 	return &places{store: store, records: map[string]*schema.EntityRecord{}}
 }

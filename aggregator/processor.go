@@ -116,7 +116,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 		kept, unknown = p.retention.current(ctx)
 	}
 	work := bucketsOf(records, usage.Folds(changes, kept.Hours), sources, p.alerts.dueAlerts(records, &result))
-	purges := p.purges(ctx, work)
+	purges := p.readPurges(ctx, work)
 	var mu sync.Mutex
 	var group guard.Group
 	group.SetLimit(p.writers)
@@ -236,8 +236,9 @@ func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source
 	return changes, sources
 }
 
-// perBucket groups folds by bucket. folds must be sorted by bucket.
-func perBucket(folds []usage.Fold) [][]usage.Fold {
+// groupByBucket groups folds by bucket, so that those of one bucket are written in order. folds must be sorted
+// by bucket.
+func groupByBucket(folds []usage.Fold) [][]usage.Fold {
 	var out [][]usage.Fold
 	for i, f := range folds {
 		if i > 0 && folds[i-1].Changes[0].Key == f.Changes[0].Key {

@@ -17,10 +17,10 @@ type purge struct {
 	err   error
 }
 
-// purges reads for each namespace of the work whether its purge has begun. An entry has the error if that
+// readPurges reads for each namespace of the work whether its purge has begun. An entry has the error if that
 // read failed. Process must not write into a purged namespace: the purge would not remove those items, and
 // its deletions are records of the stream too.
-func (p *Processor) purges(ctx context.Context, work []bucketWork) map[string]purge {
+func (p *Processor) readPurges(ctx context.Context, work []bucketWork) map[string]purge {
 	looked := map[string]purge{}
 	for _, w := range work {
 		key, some := w.keys.Namespace()

@@ -27,11 +27,11 @@ type ask struct {
 // stored is the window's name in the table.
 var stored = map[Window]schema.UsageWindow{Hour: schema.UsageHourly, Day: schema.UsageDaily, Month: schema.UsageMonthly}
 
-// openHour is the hour that is now.
+// openHour returns the start of the current hour, which no Closer closes yet.
 func (a *ask) openHour() time.Time { return a.now.UTC().Truncate(time.Hour) }
 
-// asksOpen reports whether the hour that is now is in one of the windows.
-func (a *ask) asksOpen() bool {
+// includesOpenHour reports whether the query includes the current hour.
+func (a *ask) includesOpenHour() bool {
 	open := a.openHour()
 	return !open.Before(a.from) && open.Before(a.to)
 }

@@ -27,7 +27,7 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 	for start := a.from; err == nil && start.Before(a.to) && !start.After(a.now); {
 		end := s.calendar.Next(stored[a.window], start)
 		w := &listing{source: s, ask: a, start: start, more: true, yield: yield}
-		err = w.read(ctx, s.indexedIn(ctx, a, start, end))
+		err = w.yieldAll(ctx, s.listWindow(ctx, a, start, end))
 		if start = end; err == nil && !w.more {
 			return
 		}
@@ -37,16 +37,16 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 	}
 }
 
-// indexedIn lists the items with usage in a window, ordered by entity and resource, by an index: the daily
+// listWindow lists the items with usage in a window, ordered by entity and resource, by an index: the daily
 // sums of closed days of UTC, and the snapshots of the other hours.
-func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time) list[found] {
+func (s *usageSource) listWindow(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
 	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
 	hour, after := s.calendar.Hours(start, earlier(end, a.openHour().Add(time.Hour)))
 	for hour.Before(after) {
 		if day := schema.UsageDaily.Next(hour); a.window != Hour && a.utc && hour.Equal(schema.UsageDaily.Floor(hour)) && !day.After(a.closed) {
 			for shard := range schema.UsageShards {
-				q := indexed(opUsage, s.keys.UsageDay(hour, shard))
+				q := indexQuery(opUsage, s.keys.UsageDay(hour, shard))
 				q.Sort, q.Prefix = schema.GSI3SK, s.keys.Entity("")
 				add(q)
 			}
@@ -54,7 +54,7 @@ func (s *usageSource) indexedIn(ctx context.Context, a ask, start, end time.Time
 			continue
 		}
 		for shard := range schema.UsageShards {
-			add(indexed(opUsage, s.keys.UsageHour(hour, shard)))
+			add(indexQuery(opUsage, s.keys.UsageHour(hour, shard)))
 		}
 		hour = hour.Add(time.Hour)
 	}
@@ -101,9 +101,9 @@ type listing struct {
 	yield func(Usage, error) bool
 }
 
-// read reads the items that the list all found and yields their usage, in order. It reads about a page at a
+// yieldAll reads the items that the list all found and yields their usage, in order. It reads about a page at a
 // time, and the items of one entity and resource together. It ends without an error when the caller stops.
-func (l *listing) read(ctx context.Context, all list[found]) error {
+func (l *listing) yieldAll(ctx context.Context, all list[found]) error {
 	var failed error
 	err := forEach(all, func(f found) bool {
 		if n := len(l.batch); n >= table.PageSize && l.batch[n-1].pair != f.pair {
@@ -161,7 +161,7 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 	if len(pieces) == 0 {
 		return nil
 	}
-	w := l.source.window(l.ask.window, l.start)
+	w := l.source.newWindow(l.ask.window, l.start)
 	if open := l.ask.openHour(); !open.Before(w.start) && open.Before(w.end) {
 		if err := h.addPending(ctx); err != nil {
 			return err
@@ -181,9 +181,9 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 // decodePiece decodes a snapshot or a sum. It adds the last values of a snapshot's counters to h.ends.
 func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
-		return sumOf(item)
+		return pieceOfSum(item)
 	}
-	p, u, err := hourOf(l.ask, item)
+	p, u, err := pieceOfSnapshot(l.ask, item)
 	h.ends.Note(u)
 	return p, err
 }

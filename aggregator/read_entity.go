@@ -8,10 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// hoursOf returns an entity's usage of the query's resource, hour by hour, for hours that begin between two
+// readHours returns an entity's usage of the query's resource, hour by hour, for hours that begin between two
 // instants. The current hour comes last, and includes the growth of the bucket's counters since the last
 // snapshot.
-func (s *usageSource) hoursOf(ctx context.Context, a ask, from, to time.Time) list[piece] {
+func (s *usageSource) readHours(ctx context.Context, a ask, from, to time.Time) list[piece] {
 	first, after := s.calendar.Hours(from, to)
 	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
 	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
@@ -92,13 +92,14 @@ func ownUsage(items list[schema.Item]) list[schema.Item] {
 
 // decodeSnapshot decodes a snapshot as a piece, and records its counters in h.ends.
 func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
-	p, u, err := hourOf(h.ask, item)
+	p, u, err := pieceOfSnapshot(h.ask, item)
 	h.ends.Note(u)
 	return p, err
 }
 
-// hourOf decodes a snapshot as a piece. The piece is open unless a Closer has closed the snapshot.
-func hourOf(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
+// pieceOfSnapshot decodes a snapshot as a piece of usage. The piece is open unless a Closer has closed the
+// snapshot.
+func pieceOfSnapshot(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	u, err := schema.DecodeUsage(item)
 	p := piece{start: u.Hour, sum: usage.NewTally()}
 	if err != nil {

@@ -74,7 +74,7 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 			return err
 		}
 	}
-	if l.open() {
+	if l.isCurrent() {
 		if err := l.addUnlisted(ctx); err != nil {
 			return err
 		}
@@ -87,8 +87,8 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 	return nil
 }
 
-// open reports whether the hour is the current one.
-func (l *liveHour) open() bool { return l.hour.Equal(l.ask.openHour()) }
+// isCurrent reports whether the hour is the current one, whose buckets count more than its snapshots.
+func (l *liveHour) isCurrent() bool { return l.hour.Equal(l.ask.openHour()) }
 
 // isWanted reports whether a snapshot belongs to the query's resource. A query without a resource
 // wants every one.
@@ -104,7 +104,7 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	if err != nil {
 		return err
 	}
-	all, err := l.decode(items)
+	all, err := l.decodeSnapshots(items)
 	if err == nil {
 		err = l.places.readPlaces(ctx, all)
 	}
@@ -113,7 +113,7 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	}
 	all = l.countingItems(all)
 	buckets := make([]schema.Item, len(all))
-	if l.open() {
+	if l.isCurrent() {
 		of := make([]schema.Key, len(all))
 		for i, h := range all {
 			of[i] = l.store.keys.Bucket(h.entity, h.resource)
@@ -137,8 +137,8 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	return nil
 }
 
-// decode decodes snapshots. It leaves out deleted items and those of other tools.
-func (l *liveHour) decode(items []schema.Item) (all []hourly, err error) {
+// decodeSnapshots decodes snapshots. It leaves out deleted items and those of other tools.
+func (l *liveHour) decodeSnapshots(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
 		if !l.store.isOurs(item) {
 			continue
@@ -160,16 +160,16 @@ func (l *liveHour) countingItems(all []hourly) []hourly {
 		if !h.closed {
 			h.place = l.places.placeOf(h.entity)
 		}
-		if l.counts(h.place) {
+		if l.countsEntity(h.place) {
 			counting = append(counting, h)
 		}
 	}
 	return counting
 }
 
-// counts reports whether the query counts an entity with this plan and parents: an entity of the query's
+// countsEntity reports whether the query counts an entity with this plan and parents: an entity of the query's
 // plan, a child of its parent, or, for a resource, every entity.
-func (l *liveHour) counts(p schema.UsagePlace) bool {
+func (l *liveHour) countsEntity(p schema.UsagePlace) bool {
 	switch l.ask.Kind {
 	case schema.UsageOfPlan:
 		return p.Plan == l.ask.ID

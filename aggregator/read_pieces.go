@@ -22,9 +22,9 @@ type piece struct {
 	open bool
 }
 
-// windows returns the sums of pieces over windows of the query's length. The pieces must be ordered by time;
+// sumWindows returns the sums of pieces over windows of the query's length. The pieces must be ordered by time;
 // so are the windows.
-func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
+func (s *usageSource) sumWindows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window
 		more := true
@@ -33,7 +33,7 @@ func (s *usageSource) windows(a ask, pieces list[piece]) list[Usage] {
 				more, sum = sum.yieldTo(a, yield), nil
 			}
 			if sum == nil {
-				sum = s.window(a.window, p.start)
+				sum = s.newWindow(a.window, p.start)
 			}
 			sum.add(&p)
 			return more
@@ -55,9 +55,9 @@ type window struct {
 	zone *time.Location
 }
 
-// window returns an empty window of length w around the instant at, in the query's calendar.
-// Adding a piece that is not final makes it not final.
-func (s *usageSource) window(w Window, at time.Time) *window {
+// newWindow returns an empty window of length w around the instant at, in the query's calendar. Adding a piece
+// that is not final makes it not final.
+func (s *usageSource) newWindow(w Window, at time.Time) *window {
 	start := s.calendar.Floor(stored[w], at)
 	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: s.calendar.Next(stored[w], start), zone: s.calendar.Zone}
 	sum.sum.Final = true

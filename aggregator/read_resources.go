@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resources returns the names of the resources that may have usage for the query, sorted. A resource may turn
+// listResources returns the names of the resources that may have usage for the query, sorted. A resource may turn
 // out to have none.
-func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
+func (s *usageSource) listResources(ctx context.Context, a ask) list[string] {
 	if a.Resource != "" {
 		return values(a.Resource)
 	}
@@ -23,11 +23,11 @@ func (s *usageSource) resources(ctx context.Context, a ask) list[string] {
 		all = append(all, s.skimResources(ctx, partition, of.Prefix()))
 	}
 	if a.Kind == schema.UsageOfEntity {
-		if a.asksOpen() {
+		if a.includesOpenHour() {
 			all = append(all, s.bucketsOf(ctx, a.ID))
 		}
 	} else {
 		all = append(all, values(slices.Sorted(maps.Keys(a.live))...))
 	}
-	return distinct(mergeLists(strings.Compare, all...))
+	return withoutRepeats(mergeLists(strings.Compare, all...))
 }

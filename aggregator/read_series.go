@@ -7,9 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// read returns the usage of a checked query, resource after resource. An error is the last
-// element.
-func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, error] {
+// readSeries returns the usage of a checked query, resource after resource. An error is the last element.
+func (s *usageSource) readSeries(ctx context.Context, checked ask) iter.Seq2[Usage, error] {
 	return untilEnded(ctx, func(yield func(Usage, error) bool) {
 		a := checked // of this time that the list is read
 		err := s.checkKept(ctx, &a)
@@ -18,7 +17,7 @@ func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, er
 		}
 		more := err == nil
 		if more {
-			err = forEach(s.resources(ctx, a), func(resource string) bool {
+			err = forEach(s.listResources(ctx, a), func(resource string) bool {
 				more = s.readResource(ctx, a, resource, yield)
 				return more
 			})
@@ -33,7 +32,7 @@ func (s *usageSource) read(ctx context.Context, checked ask) iter.Seq2[Usage, er
 // after an error.
 func (s *usageSource) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
 	a.Resource = resource
-	for u, err := range s.windows(a, s.pieces(ctx, a)) {
+	for u, err := range s.sumWindows(a, s.readPieces(ctx, a)) {
 		if !yield(u, err) || err != nil {
 			return false
 		}

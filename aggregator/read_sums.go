@@ -10,38 +10,38 @@ import (
 // between reads the usage in the windows between two moments.
 type between func(from, to time.Time) list[piece]
 
-// pieces returns the usage of the query's one resource, in the order of time. It reads stored sums, the
+// readPieces returns the usage of the query's one resource, in the order of time. It reads stored sums, the
 // longest windows first. In gaps between them it reads shorter windows, down to hours.
-func (s *usageSource) pieces(ctx context.Context, a ask) list[piece] {
+func (s *usageSource) readPieces(ctx context.Context, a ask) list[piece] {
 	read := func(from, to time.Time) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
-			return s.hoursOf(ctx, a, from, to)
+			return s.readHours(ctx, a, from, to)
 		}
-		return mergeByStart(s.sums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
+		return mergeByStart(s.readSums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
 	}
 	for _, w := range a.storedWindows() {
 		hours := read
 		read = func(from, to time.Time) list[piece] {
-			return s.sumsOr(a, s.sums(ctx, a, w, from, to), w, from, to, hours)
+			return s.sumsOr(a, s.readSums(ctx, a, w, from, to), w, from, to, hours)
 		}
 	}
 	return read(a.from, a.to)
 }
 
-// sums reads the stored sums of windows of length w that begin from one instant up to another,
+// readSums reads the stored sums of windows of length w that begin from one instant up to another,
 // excluded.
-func (s *usageSource) sums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
+func (s *usageSource) readSums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
 	if !from.Before(to) {
 		return values[piece]()
 	}
 	of := a.UsageSeries
 	of.Window = w
 	q := keyRange(opUsage, of.Partition(s.keys), of.Key(s.keys, from), of.Key(s.keys, to.Add(-time.Nanosecond)))
-	return convertList(s.table.Items(ctx, q), sumOf)
+	return convertList(s.table.Items(ctx, q), pieceOfSum)
 }
 
-// sumOf decodes a stored sum as a piece. The piece has a plan and parents if the sum stores them.
-func sumOf(item schema.Item) (piece, error) {
+// pieceOfSum decodes a stored sum as a piece of usage. The piece has a plan and parents if the sum stores them.
+func pieceOfSum(item schema.Item) (piece, error) {
 	sum, err := schema.DecodeUsageSum(item)
 	p := piece{start: sum.Start, sum: sum}
 	if sum.Place != nil {

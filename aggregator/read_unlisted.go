@@ -50,7 +50,7 @@ func (l *liveHour) candidates(ctx context.Context) list[string] {
 	default:
 		shards := make([]list[string], schema.EntityShards)
 		for shard := range shards {
-			shards[shard] = l.named(ctx, indexed(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
+			shards[shard] = l.named(ctx, indexQuery(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
 		}
 		return mergeLists(strings.Compare, shards...)
 	}

@@ -53,7 +53,7 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	s := &search{source: &r.source, resource: q.Resource, first: cursor.First, found: map[Used]bool{}}
 	group, going := guard.WithContext(ctx)
 	group.SetLimit(looking)
-	days, hours := r.source.listed(a, cursor.Final, kept.Oldest(a.now))
+	days, hours := r.source.splitHours(a, cursor.Final, kept.Oldest(a.now))
 	for _, day := range days {
 		group.Go(func() error { return s.searchDay(going, day) })
 	}
@@ -70,9 +70,9 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// listed splits the hours of a query, up to the hour after the current one, into whole days of UTC that ended
-// by final, and single hours for the rest. It leaves out hours before oldest, but no days.
-func (s *usageSource) listed(a ask, final, oldest time.Time) (days, hours []time.Time) {
+// splitHours splits the hours of a query, up to the hour after the current one, into whole days of UTC that
+// ended by final, and single hours for the rest. It leaves out hours before oldest, but no days.
+func (s *usageSource) splitHours(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
 		to = last
@@ -108,7 +108,7 @@ type search struct {
 func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
-		err := forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
+		err := forEach(s.source.table.Items(ctx, indexQuery(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false
 			if series, ok := s.source.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
 				s.add(Used{series.Resource, series.ID})
@@ -131,7 +131,7 @@ func (s *search) searchDay(ctx context.Context, day time.Time) error {
 
 // searchHour adds the entities and resources with a snapshot in one shard of an hour.
 func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) error {
-	return forEach(s.source.table.Items(ctx, indexed(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
+	return forEach(s.source.table.Items(ctx, indexQuery(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
 			s.add(Used{resource, entity})
 		}

@@ -83,7 +83,7 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 // months of another zone than UTC whose hours are not kept any more. It ends with an error when
 // ctx does.
 func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage, error] {
-	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
+	return r.readSeries(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id}, q)
 }
 
 // Resource reads the total usage of a resource. It is each entity's usage of a limit, unless
@@ -100,19 +100,19 @@ func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Se
 		return problem.List[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
 	}
 	q.Resource = resource
-	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, q)
+	return r.readSeries(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, q)
 }
 
 // Plan reads the usage of the entities on a plan. Of those that cascade into others on it, it is
 // the usage of the others, as far as these have the limit. See Resource for the sums, and Entity for the order.
 func (r *Reader) Plan(ctx context.Context, plan string, q Query) iter.Seq2[Usage, error] {
-	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfPlan, ID: plan}, q)
+	return r.readSeries(ctx, schema.UsageSeries{Kind: schema.UsageOfPlan, ID: plan}, q)
 }
 
 // Children reads the usage of the children of an entity, whether they cascade or not. See
 // Resource for the sums, and Entity for the order.
 func (r *Reader) Children(ctx context.Context, parent string, q Query) iter.Seq2[Usage, error] {
-	return r.read(ctx, schema.UsageSeries{Kind: schema.UsageOfChildren, ID: parent}, q)
+	return r.readSeries(ctx, schema.UsageSeries{Kind: schema.UsageOfChildren, ID: parent}, q)
 }
 
 // Entities reads every entity's own usage, for rankings and exports: window after window,
@@ -140,12 +140,11 @@ func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask
 	return r.source.check(of, q)
 }
 
-// read returns the usage of a series, resource after resource. An error of the query is the only
-// element.
-func (r *Reader) read(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
+// readSeries returns the usage of a series, resource after resource. An error of the query is the only element.
+func (r *Reader) readSeries(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
 	a, err := r.check(ctx, of, q)
 	if err != nil {
 		return problem.List[Usage](err)
 	}
-	return r.source.read(ctx, a)
+	return r.source.readSeries(ctx, a)
 }

@@ -13,10 +13,10 @@ import (
 // pair is an entity and a resource that it used.
 type pair struct{ entity, resource string }
 
-// shard is the partition that lists it in every hour.
+// shard returns the shard of the indexes that lists the usage of the pair in every hour and day.
 func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
 
-// comparePairs puts pairs in the order in which totals are made of them: that of the lists.
+// comparePairs orders pairs as the indexes list them: by shard, entity and resource.
 func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 }

@@ -81,7 +81,7 @@ func (t *Tail) Run(ctx context.Context) error {
 	}
 	defer t.running.Store(false)
 	err := t.followStream(ctx)
-	if panicked := t.intake.observer.failure(); panicked != nil {
+	if panicked := t.intake.observer.takePanic(); panicked != nil {
 		return errors.Join(err, panicked)
 	}
 	return err
@@ -105,7 +105,7 @@ func (t *Tail) followStream(ctx context.Context) error {
 		r := &hold{intake: t.intake, arn: arn, readers: map[shards.ID]*shardReader{}, ended: make(chan *shardReader), listPause: listSoon}
 		err := t.lease().Do(work, 0, nil, func(held context.Context) error {
 			failures = 0
-			return r.read(ctx, held)
+			return r.readShards(ctx, held)
 		})
 		switch {
 		case ctx.Err() != nil:
@@ -133,7 +133,7 @@ func (t *Tail) lease() *lock.Lock {
 // ends, but fails at once for a missing stream or permission.
 func (t *Tail) findStream(ctx context.Context) (string, error) {
 	for try := 0; ; try++ {
-		arn, err := t.intake.stream.source(ctx)
+		arn, err := t.intake.stream.findStream(ctx)
 		if err == nil {
 			_, err = t.intake.stream.shardsOf(ctx, arn)
 		}

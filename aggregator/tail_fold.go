@@ -79,7 +79,7 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 			break
 		}
 		if ctx.Err() == nil {
-			r.retrying("process records", try, err)
+			r.reportRetry("process records", try, err)
 		}
 		if !pauses.Pause(ctx, try) {
 			return counted, fmt.Errorf("%d records: %w; %w", len(rest), context.Cause(ctx), err)

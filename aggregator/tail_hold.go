@@ -41,10 +41,10 @@ type hold struct {
 	left error
 }
 
-// read reads all shards until ctx ends, or held does, the context of the lease. It then waits for the shards'
-// readers, and sets h.left to an error if they leave records unprocessed. It returns errOvertaken if another
-// Tail reads the stream too.
-func (h *hold) read(ctx, held context.Context) error {
+// readShards reads all shards until ctx ends, or held does, the context of the lease. It then waits for the
+// shards' readers, and sets h.left to an error if they leave records unprocessed. It returns errOvertaken if
+// another Tail reads the stream too.
+func (h *hold) readShards(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()
 	defer context.AfterFunc(ctx, stop)()
@@ -53,14 +53,14 @@ func (h *hold) read(ctx, held context.Context) error {
 		return err
 	}
 	h.begun = begun
-	for wait := time.Duration(0); h.wait(reading, wait); {
+	for wait := time.Duration(0); h.awaitReader(reading, wait); {
 		wait = h.beginShards(held, reading)
 	}
 	if reading.Err() == nil { // a reader gave up
 		err = errOvertaken
 	}
 	stop()
-	h.left = h.drain()
+	h.left = h.awaitReaders()
 	return err
 }
 
@@ -68,7 +68,7 @@ func (h *hold) read(ctx, held context.Context) error {
 // their ends. It returns the wait until the next call. It reports failed lists to the observer.
 func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	if !time.Now().Before(h.listNext) {
-		if err := h.list(reading); err != nil {
+		if err := h.listShards(reading); err != nil {
 			if reading.Err() == nil {
 				h.failures++
 				callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "list the shards", Try: h.failures, Err: err})
@@ -86,16 +86,16 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	return max(time.Until(h.listNext), 10*time.Millisecond)
 }
 
-// list finds the table's stream, lists its shards and those of earlier streams that have a checkpoint, and
+// listShards finds the table's stream, lists its shards and those of earlier streams that have a checkpoint, and
 // sets the time of the next list.
-func (h *hold) list(ctx context.Context) error {
-	arn, err := h.intake.stream.source(ctx)
+func (h *hold) listShards(ctx context.Context) error {
+	arn, err := h.intake.stream.findStream(ctx)
 	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read
 		callObserver(h.intake.observer, h.intake.observer.Retrying, TailRetry{Op: "find the stream", Try: 1, Err: err})
 	} else if err == nil {
 		h.arn = arn
 	}
-	listed, err := h.intake.stream.discover(ctx, h.arn, maps.Keys(h.begun))
+	listed, err := h.intake.stream.listAllShards(ctx, h.arn, maps.Keys(h.begun))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (h *hold) list(ctx context.Context) error {
 // takeShard starts the goroutine that reads a shard. The goroutine sends its reader to h.ended at its end,
 // also after a panic.
 func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
-	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.floor(s)}
+	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.sequenceBefore(s)}
 	h.readers[s.ID] = reader
 	h.begun[s.ID] = schema.TailCheckpoint{Seq: h.begun[s.ID].Seq}
 	go func() {
@@ -116,9 +116,9 @@ func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	}()
 }
 
-// floor returns the highest sequence number before the shard: its parent's, or that of all
-// earlier streams if it has no parent. It is empty if unknown.
-func (h *hold) floor(s shards.Shard) string {
+// sequenceBefore returns the highest sequence number before the shard: its parent's, or that of all earlier
+// streams if it has no parent. It is empty if unknown.
+func (h *hold) sequenceBefore(s shards.Shard) string {
 	if s.Parent != "" {
 		return h.begun[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
 	}
@@ -131,9 +131,9 @@ func (h *hold) floor(s shards.Shard) string {
 	return last
 }
 
-// wait waits for d, or until a reader is done. It returns false if ctx has ended, or if a reader
+// awaitReader waits for d, or until a shard's reader is done. It returns false if ctx has ended, or if a reader
 // stopped before the end of its shard.
-func (h *hold) wait(ctx context.Context, d time.Duration) bool {
+func (h *hold) awaitReader(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -157,8 +157,8 @@ func (h *hold) shardDone(reader *shardReader) {
 	}
 }
 
-// drain waits for all readers. The error names the shards with unprocessed records.
-func (h *hold) drain() error {
+// awaitReaders waits for the ends of all shards' readers. The error names the shards with unprocessed records.
+func (h *hold) awaitReaders() error {
 	var left []string
 	var why error
 	for len(h.readers) > 0 {

@@ -32,8 +32,8 @@ type intake struct {
 	disordered atomic.Int64
 }
 
-// share is the number of records in one read, for a number of shards: all reads together
-// take at most half of the room.
-func (i *intake) share(shards int64) int64 {
+// readLimit returns the most records of one read while a number of shards is read: all reads together take at
+// most half of the room.
+func (i *intake) readLimit(shards int64) int64 {
 	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
 }

@@ -26,8 +26,8 @@ func callObserver[E any](s *shielded, hear func(E), e E) {
 	}
 }
 
-// failure returns the first panic of the observer since the last call, or nil.
-func (s *shielded) failure() error {
+// takePanic returns the first panic of the observer since the last call as an error, or nil.
+func (s *shielded) takePanic() error {
 	if first := s.first.Swap(nil); first != nil {
 		return *first
 	}

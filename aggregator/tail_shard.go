@@ -65,9 +65,8 @@ func (r *shardReader) run(held, reading context.Context) {
 	callObserver(r.intake.observer, r.intake.observer.ShardChanged, change)
 }
 
-// retrying reports to the observer that op failed for the try-th time, counted from 0, and is
-// tried again.
-func (r *shardReader) retrying(op string, try int, err error) {
+// reportRetry reports to the observer that op failed for the try-th time, counted from 0, and is tried again.
+func (r *shardReader) reportRetry(op string, try int, err error) {
 	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
@@ -76,9 +75,9 @@ func (r *shardReader) retrying(op string, try int, err error) {
 func (r *shardReader) followShard(held, reading context.Context) error {
 	defer r.dropGathered()
 	for {
-		ended := r.read(reading)
+		ended := r.gatherPage(reading)
 		if held.Err() != nil {
-			return r.lostInHand(held)
+			return r.unprocessedError(held)
 		}
 		if ended || reading.Err() != nil || r.isDue() {
 			if err := r.processGathered(held); err != nil {
@@ -96,8 +95,8 @@ func (r *shardReader) followShard(held, reading context.Context) error {
 	}
 }
 
-// lostInHand returns the cause of ctx's end if gathered records are left, else nil.
-func (r *shardReader) lostInHand(ctx context.Context) error {
+// unprocessedError returns the cause of ctx's end if gathered records are left unprocessed, else nil.
+func (r *shardReader) unprocessedError(ctx context.Context) error {
 	if len(r.gathered) == 0 {
 		return nil
 	}
@@ -139,7 +138,7 @@ func (r *shardReader) retryUntilDone(ctx context.Context, op string, do func() e
 			return true
 		}
 		if ctx.Err() == nil {
-			r.retrying(op, try, err)
+			r.reportRetry(op, try, err)
 		}
 		_ = pauses.Pause(ctx, try)
 	}
@@ -169,10 +168,10 @@ func (r *shardReader) pause(ctx context.Context) {
 // more to read. It waits for room until ctx ends. It returns 0 without room, and then makes
 // gathered records due.
 func (r *shardReader) reserve(ctx context.Context) (limit int64) {
-	if limit = r.intake.share(1); r.more && r.intake.room.TryAcquire(limit) {
+	if limit = r.intake.readLimit(1); r.more && r.intake.room.TryAcquire(limit) {
 		return limit
 	}
-	switch limit = r.intake.share(r.intake.reading.Load()); {
+	switch limit = r.intake.readLimit(r.intake.reading.Load()); {
 	case r.intake.room.TryAcquire(limit):
 		return limit
 	case len(r.gathered) > 0:
@@ -184,9 +183,9 @@ func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	return limit
 }
 
-// read reads one page and gathers its records, up to the room that it could reserve. It reports the lag, and
-// returns true at the end of the shard.
-func (r *shardReader) read(ctx context.Context) (ended bool) {
+// gatherPage reads one page of the shard and gathers its records, up to the room that it could reserve. It
+// reports the lag, and returns true at the end of the shard.
+func (r *shardReader) gatherPage(ctx context.Context) (ended bool) {
 	limit := r.reserve(ctx)
 	if limit == 0 {
 		return false
@@ -204,7 +203,7 @@ func (r *shardReader) read(ctx context.Context) (ended bool) {
 // observer.
 func (r *shardReader) readPage(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
-		out, err := r.records(ctx, limit)
+		out, err := r.requestRecords(ctx, limit)
 		switch {
 		case err == nil:
 			r.iterator = out.NextShardIterator
@@ -218,7 +217,7 @@ func (r *shardReader) readPage(ctx context.Context, limit int32) (records []stre
 			callObserver(r.intake.observer, r.intake.observer.Trimmed, ShardTrimmed{Shard: r.shard(), After: r.at, Err: err})
 			r.trimmed = true
 		case !isExpired(err):
-			r.retrying("read the shard", try, err)
+			r.reportRetry("read the shard", try, err)
 		}
 		if _, same := errors.AsType[*streamtypes.LimitExceededException](err); !same {
 			r.iterator = nil
@@ -228,9 +227,9 @@ func (r *shardReader) readPage(ctx context.Context, limit int32) (records []stre
 	return nil, false
 }
 
-// records requests one page, once. Without an iterator it first gets one behind the last read
-// record, or at the oldest record if later ones are trimmed.
-func (r *shardReader) records(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
+// requestRecords requests one page, once. Without an iterator it first gets one behind the last read record, or
+// at the oldest record if later ones are trimmed.
+func (r *shardReader) requestRecords(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
 	if r.iterator == nil {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.id.Shard, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
 		if r.at != "" && !r.trimmed {

@@ -35,9 +35,9 @@ type tableStream struct {
 	table  *table.Table
 }
 
-// source describes the table and returns the ARN of its stream. It returns a *fault.TableError if
-// the table has no stream, or one with another view.
-func (s tableStream) source(ctx context.Context) (string, error) {
+// findStream describes the table and returns the ARN of its stream. It returns a *fault.TableError if the table
+// has no stream, or one with another view.
+func (s tableStream) findStream(ctx context.Context) (string, error) {
 	out, err := s.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &s.table.Name})
 	if err != nil {
 		return "", s.table.Failure("describe the table", err)
@@ -52,17 +52,17 @@ func (s tableStream) source(ctx context.Context) (string, error) {
 	return *out.Table.LatestStreamArn, nil
 }
 
-// labelOf is the label of a stream, the end of its ARN.
+// labelOf returns the label of a stream, the end of its ARN.
 func labelOf(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
-// arnOf is the ARN of another stream of the same table.
+// arnOf returns the ARN of another stream of the same table, by its label.
 func arnOf(sibling, label string) string {
 	return strings.TrimSuffix(sibling, labelOf(sibling)) + label
 }
 
-// discover lists the shards of the stream arn, after those of the earlier streams of begun
+// listAllShards lists the shards of the stream arn, after those of the earlier streams of begun
 // shards. An earlier stream that is gone is left out.
-func (s tableStream) discover(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
+func (s tableStream) listAllShards(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}
 	for id := range begun {
 		labels[id.Stream] = true

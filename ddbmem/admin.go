@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// onlyTableName reads a request that has TableName as its only member and returns the name. It fails for
+// readOnlyTableName reads a request that has TableName as its only member and returns the name. It fails for
 // other members or without a name.
-func onlyTableName(r *wire.Reader, operation string) (string, error) {
+func readOnlyTableName(r *wire.Reader, operation string) (string, error) {
 	name := ""
 	r.Object(func(member string) {
 		if member != "TableName" {
@@ -54,7 +54,7 @@ func (c *call) createTable() error {
 // describeTable appends the description of the table that the request names. It fails with
 // ResourceNotFoundException if the table does not exist.
 func (c *call) describeTable() error {
-	name, err := onlyTableName(c.in, c.operation)
+	name, err := readOnlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (c *call) describeTable() error {
 // deleteTable removes a table at once and disables its stream; the stream's records stay readable. It fails
 // if the table does not exist or has deletion protection. It takes the commit lock.
 func (c *call) deleteTable() error {
-	name, err := onlyTableName(c.in, c.operation)
+	name, err := readOnlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func (c *call) batchGetItem() error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
-	keys := total(asked)
+	keys := countKeys(asked)
 	for _, a := range asked {
 		if err := a.bindExpressions(c.db); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 		rest[i] = c.readKeys(a, &room)
 		c.out = append(c.out, ']')
 	}
-	if throttledWhole(total(asked), c) {
+	if isBatchThrottled(countKeys(asked), c) {
 		return errThrottled()
 	}
 	c.out = append(c.out, '}')
@@ -92,8 +92,8 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 	return nil
 }
 
-// total counts the keys of all tables of a batch.
-func total(asked []tableKeys) (keys int) {
+// countKeys counts the keys of all tables of a batch.
+func countKeys(asked []tableKeys) (keys int) {
 	for _, a := range asked {
 		keys += len(a.keys)
 	}
@@ -113,7 +113,7 @@ func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 			rest = append(rest, key)
 			continue
 		}
-		item, size := t.read(key)
+		item, size := t.readItem(key)
 		if room.items <= 0 || size > room.bytes {
 			room.items = 0
 			return append(rest, a.keys[i:]...)
@@ -279,7 +279,7 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 		}
 		all += len(a.writes)
 	}
-	if throttledWhole(all, c) {
+	if isBatchThrottled(all, c) {
 		return errThrottled()
 	}
 	c.out = append(c.out, '}')

@@ -45,7 +45,8 @@ type tableUse struct {
 // usage is the charge of a request.
 type usage []*tableUse
 
-// useOf returns the charge of a table, and adds an empty one if the request has not used the table yet.
+// useOf returns the units that the request has used of a table, to add to them. It adds an empty entry if the
+// request has not used the table yet.
 func (u *usage) useOf(t *table) *tableUse {
 	for _, x := range *u {
 		if x.name == t.name {
@@ -57,9 +58,9 @@ func (u *usage) useOf(t *table) *tableUse {
 	return x
 }
 
-// index returns the charge of an index, and adds an empty one if the request has not used the index yet. A
-// later call of index invalidates the pointer.
-func (u *tableUse) index(name string) *indexUse {
+// useOfIndex returns the units that the request has used of an index, to add to them. It adds an empty entry at
+// the first use. A later call invalidates the pointer.
+func (u *tableUse) useOfIndex(name string) *indexUse {
 	for i := range u.indexes {
 		if u.indexes[i].name == name {
 			return &u.indexes[i]
@@ -105,7 +106,7 @@ func (u *usage) chargeWrite(ch *change, times int64) {
 	use.write += halves(2 * times * writeUnits(size))
 	for _, ix := range ch.table.indexes {
 		if n := ix.writeUnits(ch.table, ch.old, now); n > 0 {
-			use.index(ix.name).write += halves(2 * times * n)
+			use.useOfIndex(ix.name).write += halves(2 * times * n)
 		}
 	}
 }

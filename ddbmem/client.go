@@ -9,8 +9,8 @@ import (
 // endpoint is never dialled: requests go to DB.Do.
 const endpoint = "http://ddbmem.invalid"
 
-// config returns an SDK configuration that sends all requests to db, unsigned, with region us-east-1.
-func (db *DB) config() aws.Config {
+// clientConfig returns an SDK configuration that sends all requests to db, unsigned, with region us-east-1.
+func (db *DB) clientConfig() aws.Config {
 	return aws.Config{
 		Region:      "us-east-1",
 		Credentials: aws.AnonymousCredentials{},
@@ -18,17 +18,17 @@ func (db *DB) config() aws.Config {
 	}
 }
 
-// Client is a real SDK client whose requests stay in the process. It retries as
-// the SDK does by default unless optFns say otherwise. Requests are not signed.
+// Client returns a real SDK client whose requests stay in the process. It retries as the SDK does by default
+// unless optFns say otherwise. Requests are not signed.
 func (db *DB) Client(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
-	return dynamodb.NewFromConfig(db.config(), append([]func(*dynamodb.Options){
+	return dynamodb.NewFromConfig(db.clientConfig(), append([]func(*dynamodb.Options){
 		func(o *dynamodb.Options) { o.BaseEndpoint = aws.String(endpoint) },
 	}, optFns...)...)
 }
 
 // StreamsClient is Client for DynamoDB Streams.
 func (db *DB) StreamsClient(optFns ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
-	return dynamodbstreams.NewFromConfig(db.config(), append([]func(*dynamodbstreams.Options){
+	return dynamodbstreams.NewFromConfig(db.clientConfig(), append([]func(*dynamodbstreams.Options){
 		func(o *dynamodbstreams.Options) { o.BaseEndpoint = aws.String(endpoint) },
 	}, optFns...)...)
 }

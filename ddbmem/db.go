@@ -129,7 +129,7 @@ func (db *DB) SplitStream(table string, children int) error {
 		if !s.disabled.IsZero() {
 			return fmt.Errorf("ddbmem: the stream of table %q is disabled; enable it with UpdateTable", table)
 		}
-		s.split(db.engine.now(), children)
+		s.splitShards(db.engine.now(), children)
 		return nil
 	})
 }
@@ -165,5 +165,5 @@ func (db *DB) ExpireNow() int {
 	if !db.isMade() {
 		return 0
 	}
-	return db.engine.expire()
+	return db.engine.deleteExpired()
 }

@@ -27,7 +27,7 @@ func (t *table) appendDescription(b []byte, status string) []byte {
 	b = wire.AppendString(wire.Field(b, "TableStatus"), status)
 	b = appendTime(wire.Field(b, "CreationDateTime"), t.created)
 	b = strconv.AppendInt(wire.Field(b, "ItemCount"), int64(t.rows), 10)
-	b = strconv.AppendInt(wire.Field(b, "TableSizeBytes"), t.bytes(), 10)
+	b = strconv.AppendInt(wire.Field(b, "TableSizeBytes"), t.sizeInBytes(), 10)
 	b = strconv.AppendBool(wire.Field(b, "DeletionProtectionEnabled"), t.protected)
 	b = t.keySchema.append(b)
 	b = append(wire.Field(b, "AttributeDefinitions"), '[')
@@ -84,7 +84,7 @@ func (ix *index) append(b []byte, t *table) []byte {
 	b = wire.AppendString(wire.Field(b, "IndexArn"), t.arn()+"/index/"+ix.name)
 	b = wire.AppendString(wire.Field(b, "IndexStatus"), "ACTIVE")
 	b = strconv.AppendInt(wire.Field(b, "ItemCount"), int64(ix.rows), 10)
-	b = strconv.AppendInt(wire.Field(b, "IndexSizeBytes"), ix.bytes(), 10)
+	b = strconv.AppendInt(wire.Field(b, "IndexSizeBytes"), ix.sizeInBytes(), 10)
 	b = ix.keySchema.append(b)
 	b = wire.AppendString(wire.Field(append(wire.Field(b, "Projection"), '{'), "ProjectionType"), ix.projection)
 	if len(ix.include) > 0 {

@@ -115,7 +115,7 @@ func (e *engine) openStream(t *table, view string) {
 	}
 	// The number tells streams apart that were opened in the same millisecond.
 	s.label = s.created.UTC().Format("2006-01-02T15:04:05.000") + fmt.Sprintf("%03d", e.lastStream%1000)
-	s.open(s.created, nil, everyHash)
+	s.openShard(s.created, nil, everyHash)
 	t.stream = s
 	e.streams = append(e.streams, s)
 }
@@ -130,7 +130,7 @@ func (e *engine) commit(request int64, changes ...*change) {
 		}
 		now := ch.apply()
 		if s := ch.table.stream; s != nil && s.disabled.IsZero() {
-			s.record(at, ch)
+			s.recordChange(at, ch)
 		}
 		e.writes++
 		if len(e.hooks) == 0 {

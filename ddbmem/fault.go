@@ -61,8 +61,9 @@ func (db *DB) SetFaults(f FaultFunc) {
 	db.faults.Store(&f)
 }
 
-// fault asks the function set by SetFaults for the fault of a request. It returns no fault if none is set.
-func (db *DB) fault(ctx context.Context, seq int64, operation string, body []byte) Fault {
+// chooseFault asks the function set by SetFaults for the fault of a request. It returns the zero Fault if none
+// is set.
+func (db *DB) chooseFault(ctx context.Context, seq int64, operation string, body []byte) Fault {
 	f := db.faults.Load()
 	if f == nil {
 		return Fault{}

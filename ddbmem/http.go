@@ -44,7 +44,7 @@ func (db *DB) Do(req *http.Request) (*http.Response, error) {
 		Proto:         "HTTP/1.1",
 		ProtoMajor:    1,
 		ProtoMinor:    1,
-		Header:        db.header(a),
+		Header:        db.answerHeader(a),
 		Body:          io.NopCloser(bytes.NewReader(a.body)),
 		ContentLength: int64(len(a.body)),
 		Request:       req,
@@ -71,7 +71,7 @@ func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		panic(http.ErrAbortHandler) // closes the connection without an answer
 	}
-	for name, values := range db.header(a) {
+	for name, values := range db.answerHeader(a) {
 		w.Header()[name] = values
 	}
 	w.WriteHeader(a.status)
@@ -93,9 +93,9 @@ func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// header returns the headers of an answer: the checksum, which the SDK verifies, the request's id, the
+// answerHeader returns the headers of an answer: the checksum, which the SDK verifies, the request's id, the
 // server's time, and the content's type and length.
-func (db *DB) header(a answer) http.Header {
+func (db *DB) answerHeader(a answer) http.Header {
 	return http.Header{
 		"Content-Type":     {contentType},
 		"Content-Length":   {strconv.Itoa(len(a.body))},
@@ -131,7 +131,7 @@ func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, er
 		return failedAnswer(seq, failure), nil
 	}
 	db.counters[operation].requests.Add(1)
-	f := db.fault(ctx, seq, operation, body)
+	f := db.chooseFault(ctx, seq, operation, body)
 	if err := pauseFor(ctx, f.Before); err != nil {
 		return answer{}, err
 	}

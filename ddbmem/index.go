@@ -18,7 +18,7 @@ type index struct {
 }
 
 // entryOf returns the index's row for the table's row r, with the projected attributes. It is nil if r is nil
-// or lacks a key attribute of ix.
+// or lacks a key attribute of ix, because the index then leaves the item out.
 func (ix *index) entryOf(t *table, r *row) *row {
 	if r == nil {
 		return nil
@@ -51,9 +51,9 @@ func (ix *index) projectsAttribute(t *table, name string) bool {
 	return ix.projection == "ALL" || t.hasAttribute(name) || ix.hasAttribute(name) || slices.Contains(ix.include, name)
 }
 
-// update replaces the index entry of one item. The rows old and now are the table's before and after the
+// updateEntry replaces the index entry of one item. The rows old and now are the table's before and after the
 // change, nil if the item is absent.
-func (ix *index) update(t *table, old, now *row) {
+func (ix *index) updateEntry(t *table, old, now *row) {
 	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	if before != nil && (after == nil || !ix.sameKey(before, after)) {
 		ix.delete(before.item[ix.hash], before.position)

@@ -8,7 +8,7 @@ import (
 // getItem executes GetItem: it appends the projected item and charges the read. A missing item answers
 // without Item. It fails if the key is invalid or its partition throttles.
 func (c *call) getItem() error {
-	st, err := c.statement("GetItem")
+	st, err := c.readWholeStatement("GetItem")
 	if err == nil {
 		err = requireMember(st.key != nil, "key")
 	}
@@ -28,7 +28,7 @@ func (c *call) getItem() error {
 	if isThrottled(c, t, hash, false) {
 		return errThrottled()
 	}
-	item, size := t.read(st.key)
+	item, size := t.readItem(st.key)
 	chargeRead(c, t, hash, readHalves(size, st.consistent))
 	if item != nil {
 		c.out = value.AppendMap(wire.Field(c.out, "Item"), st.projected(item))
@@ -37,9 +37,9 @@ func (c *call) getItem() error {
 	return nil
 }
 
-// read returns the item with the primary key in key and its size in bytes, nil and 0 if it is absent. The
+// readItem returns the item with the primary key in key and its size in bytes, nil and 0 if it is absent. The
 // commit lock must be held for reading.
-func (t *table) read(key value.Map) (value.Map, int) {
+func (t *table) readItem(key value.Map) (value.Map, int) {
 	r := t.row(t.keyOf(key))
 	if r == nil {
 		return nil, 0
@@ -61,7 +61,7 @@ func (st *statement) projected(item value.Map) value.Map {
 // It fails if the partition throttles, the item is invalid, or the condition does not hold. The last is
 // charged like a write.
 func (c *call) writeItem(kind string, v verb) error {
-	st, err := c.statement(kind)
+	st, err := c.readWholeStatement(kind)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,9 @@ type source struct {
 	index *index // nil: the table itself
 }
 
-// source returns the table or index that a query or scan reads. It fails if that does not exist, or for a
+// sourceOf returns the table or index that a query or scan reads. It fails if that does not exist, or for a
 // consistent read of an index. The commit lock must be held for reading.
-func (e *engine) source(st *statement) (source, error) {
+func (e *engine) sourceOf(st *statement) (source, error) {
 	t, err := e.lookup(st.table)
 	if err != nil {
 		return source{}, err
@@ -53,12 +53,12 @@ func (s source) checkSelect(st *statement) error {
 	case s.index == nil:
 		return nil
 	}
-	return s.index.checkHolds(s.table, st)
+	return s.index.checkProjected(s.table, st)
 }
 
-// checkHolds fails if the request wants an attribute that ix does not project: by its projection expression,
+// checkProjected fails if the request wants an attribute that ix does not project: by its projection expression,
 // or by ALL_ATTRIBUTES.
-func (ix *index) checkHolds(t *table, st *statement) error {
+func (ix *index) checkProjected(t *table, st *statement) error {
 	if st.selects == "ALL_ATTRIBUTES" && ix.projection != "ALL" {
 		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)
 	}
@@ -129,7 +129,7 @@ func (st *statement) checkLimit() error {
 // key on and appends one page. It fails for an invalid condition or start key, and if the partition
 // throttles.
 func (c *call) query() error {
-	st, err := c.statement("Query")
+	st, err := c.readWholeStatement("Query")
 	if err == nil {
 		err = st.checkLimit()
 	}
@@ -141,7 +141,7 @@ func (c *call) query() error {
 	}
 	c.db.mu.RLock()
 	defer c.db.mu.RUnlock()
-	s, err := c.db.source(st)
+	s, err := c.db.sourceOf(st)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (c *call) query() error {
 	if s.index == nil && isThrottled(c, s.table, condition.Hash, false) {
 		return errThrottled()
 	}
-	rows := s.matching(condition)
+	rows := s.matchingRows(condition)
 	if st.start != nil {
 		if !value.Equal(st.start[s.hash], condition.Hash) || !condition.Matches(st.start[s.sort]) {
 			return validation("The provided starting key is outside query boundaries based on provided conditions")
@@ -202,9 +202,9 @@ func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	return k, s.checkStart(st.start)
 }
 
-// matching returns the rows of the partition that satisfy the key condition, in the order of the sort key. It
+// matchingRows returns the rows of the partition that satisfy the key condition, in the order of the sort key. It
 // does not copy them.
-func (s source) matching(k expr.KeyCondition) []*row {
+func (s source) matchingRows(k expr.KeyCondition) []*row {
 	p := s.parts[k.Hash]
 	if p == nil {
 		return nil
@@ -282,7 +282,7 @@ func (c *call) appendPage(p *page) error {
 	use := c.use.useOf(p.table)
 	cost := readHalves(p.bytes, p.st.consistent)
 	if p.index != nil {
-		use.index(p.index.name).read += cost
+		use.useOfIndex(p.index.name).read += cost
 	} else if p.hash != nil {
 		chargeRead(c, p.table, p.hash, cost)
 	} else {

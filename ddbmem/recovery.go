@@ -52,7 +52,7 @@ func (c *call) updateContinuousBackups() error {
 // describeContinuousBackups appends the description of a table's point-in-time recovery. It fails if the
 // table does not exist.
 func (c *call) describeContinuousBackups() error {
-	name, err := onlyTableName(c.in, c.operation)
+	name, err := readOnlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}

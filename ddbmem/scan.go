@@ -6,7 +6,7 @@ import "slices"
 // fails for invalid parameters. It takes the commit lock for writing, since it may have to sort the
 // partitions.
 func (c *call) scan() error {
-	st, err := c.statement("Scan")
+	st, err := c.readWholeStatement("Scan")
 	if err == nil {
 		err = st.checkLimit()
 	}
@@ -18,7 +18,7 @@ func (c *call) scan() error {
 	}
 	c.db.mu.Lock() // ordered may have to sort
 	defer c.db.mu.Unlock()
-	s, err := c.db.source(st)
+	s, err := c.db.sourceOf(st)
 	if err == nil {
 		err = s.checkSelect(st)
 	}
@@ -29,7 +29,7 @@ func (c *call) scan() error {
 		return err
 	}
 	p := page{source: s, st: st}
-	for _, part := range s.segment(st) {
+	for _, part := range s.segmentPartitions(st) {
 		rows := part.rows
 		if st.start != nil && part.hash == st.start[s.hash] {
 			rows = rowsAfter(rows, s.positionOf(st.start), false)
@@ -59,9 +59,9 @@ func (st *statement) checkSegments() error {
 	return nil
 }
 
-// segment returns the partitions of the request's segment, from the start key's partition on. Segments split
+// segmentPartitions returns the partitions of the request's segment, from the start key's partition on. Segments split
 // the range of hash codes evenly.
-func (s source) segment(st *statement) []*partition {
+func (s source) segmentPartitions(st *statement) []*partition {
 	parts := s.orderedPartitions()
 	if st.hasTotal {
 		low := uint64(st.segment) << 32 / uint64(st.total)

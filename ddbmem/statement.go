@@ -219,7 +219,7 @@ func (st *statement) bindExpressions(db *engine) error {
 	if st.projection, err = boundExpression(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
 		return err
 	}
-	return st.checkUnused(st.refs())
+	return st.checkUnused(st.usedPlaceholders())
 }
 
 // boundExpression parses an expression and checks it with st's placeholders. It returns nil if text is nil.
@@ -240,8 +240,8 @@ func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *e
 	return e, nil
 }
 
-// refs returns the placeholders that each of st's expressions uses.
-func (st *statement) refs() []expr.Refs {
+// usedPlaceholders returns the placeholders of names and values that each of st's expressions uses.
+func (st *statement) usedPlaceholders() []expr.Refs {
 	var used []expr.Refs
 	for _, c := range []*expr.Condition{st.keyCondition, st.filter, st.condition} {
 		if c != nil {
@@ -331,10 +331,10 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
 }
 
-// statement reads the whole body as one statement of a kind in members and parses its expressions. It fails
-// if the body or an expression is invalid. It also stores in c.capacity whether the request asks for consumed
-// capacity.
-func (c *call) statement(kind string) (*statement, error) {
+// readWholeStatement reads the whole body as one statement of a kind in members and parses its expressions. It
+// fails if the body or an expression is invalid. It also stores in c.capacity whether the request asks for
+// consumed capacity.
+func (c *call) readWholeStatement(kind string) (*statement, error) {
 	st := readStatement(c.in, kind)
 	c.in.End()
 	if err := c.in.Err(); err != nil {

@@ -134,15 +134,15 @@ func (c *call) describeStream() error {
 		if limit < 1 || limit > maxStreamShards {
 			return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
 		}
-		shards, more := s.page(after, int(limit))
+		shards, more := s.pageOfShards(after, int(limit))
 		c.out = s.describe(c.out, shards, more)
 		return nil
 	})
 }
 
-// page returns at most limit shards after the one with id after, from the first if it is unknown. more tells
+// pageOfShards returns at most limit shards after the one with id after, from the first if it is unknown. more tells
 // whether further shards follow.
-func (s *stream) page(after string, limit int) (shards []*streamShard, more bool) {
+func (s *stream) pageOfShards(after string, limit int) (shards []*streamShard, more bool) {
 	shards = s.shards
 	if i := slices.IndexFunc(shards, func(h *streamShard) bool { return h.id == after }); i >= 0 {
 		shards = shards[i+1:]

@@ -15,7 +15,7 @@ type hashRange struct{ from, to uint64 }
 // everyHash has every key.
 var everyHash = hashRange{0, math.MaxUint32}
 
-// part returns the i-th, from 0, of n adjoining parts of nearly equal size that cover the range.
+// part returns the i-th, from 0, of n adjoining parts of nearly equal size that cover the range of hash codes.
 func (h hashRange) part(i, n int) hashRange {
 	size := h.to - h.from + 1
 	cut := func(i int) uint64 { return h.from + size*uint64(i)/uint64(n) } // where part i begins
@@ -34,9 +34,9 @@ type streamShard struct {
 	records    []*streamRecord
 }
 
-// open adds an open shard for a range of hash codes. It continues the closed shard parent, or starts a stream
+// openShard adds an open shard for a range of hash codes. It continues the closed shard parent, or starts a stream
 // if parent is nil.
-func (s *stream) open(at time.Time, parent *streamShard, hashes hashRange) {
+func (s *stream) openShard(at time.Time, parent *streamShard, hashes hashRange) {
 	s.opened++
 	shard := &streamShard{
 		id:     fmt.Sprintf("shardId-%020d-%08x", at.UnixMilli(), s.opened),
@@ -55,16 +55,16 @@ func (h *streamShard) close(at time.Time) {
 	}
 }
 
-// split closes every open shard and opens a number of children in its place, which share its range in equal
+// splitShards closes every open shard and opens a number of children in its place, which share its range in equal
 // parts.
-func (s *stream) split(at time.Time, children int) {
+func (s *stream) splitShards(at time.Time, children int) {
 	for _, shard := range slices.Clone(s.shards) {
 		if !shard.closed.IsZero() {
 			continue
 		}
 		shard.close(at)
 		for i := range children {
-			s.open(at, shard, shard.hashes.part(i, children))
+			s.openShard(at, shard, shard.hashes.part(i, children))
 		}
 	}
 }

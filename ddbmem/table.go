@@ -191,13 +191,13 @@ func (ch *change) apply() *row {
 		}
 	}
 	for _, ix := range t.indexes {
-		ix.update(t, ch.old, now)
+		ix.updateEntry(t, ch.old, now)
 	}
 	return now
 }
 
-// bytes returns the size of all items, by adding up every row.
-func (s *store) bytes() int64 {
+// sizeInBytes returns the size of all items, by adding up every row.
+func (s *store) sizeInBytes() int64 {
 	total := 0
 	for _, p := range s.parts {
 		for _, r := range p.rows {

@@ -43,5 +43,5 @@ func throttleTransact(c *call, changes []*change, reasons []Reason) (throttled b
 	return throttled
 }
 
-// throttledWhole reports whether partitions throttled all of a batch's items, which must be more than none.
-func throttledWhole(items int, c *call) bool { return c.throttled > 0 && c.throttled == int64(items) }
+// isBatchThrottled reports whether partitions throttled all of a batch's items, of which there must be some.
+func isBatchThrottled(items int, c *call) bool { return c.throttled > 0 && c.throttled == int64(items) }

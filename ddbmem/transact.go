@@ -137,13 +137,13 @@ func (c *call) transact(items []transactItem, token string) error {
 	cancelled, size := false, 0
 	for i, it := range items {
 		if reasons[i].Code == "" {
-			reasons[i] = c.workTransact(changes[i], it)
+			reasons[i] = c.applyTransactItem(changes[i], it)
 			size += changes[i].new.Size()
 		}
 		cancelled = cancelled || reasons[i].Code != ""
 	}
 	if cancelled {
-		return c.cancel(changes, reasons)
+		return c.cancelTransact(changes, reasons)
 	}
 	if size > maxTransactBytes {
 		return validation("Transaction request size has exceeded the maximum allowed size of 4 MB")
@@ -204,9 +204,9 @@ func checkTransactKeys(changes []*change) error {
 	return nil
 }
 
-// workTransact checks an item's condition and computes its new attributes in ch. It returns the reason of a
-// refusal, the zero Reason for success.
-func (c *call) workTransact(ch *change, it transactItem) Reason {
+// applyTransactItem checks an item's condition and computes its new attributes in ch. It returns the reason of
+// a refusal, the zero Reason for success.
+func (c *call) applyTransactItem(ch *change, it transactItem) Reason {
 	if !ch.conditionHolds(it.statement) {
 		c.refused++
 		r := Reason{Code: "ConditionalCheckFailed", Message: conditionFailed}
@@ -221,9 +221,9 @@ func (c *call) workTransact(ch *change, it transactItem) Reason {
 	return Reason{}
 }
 
-// cancel charges every change with the size of its stored item, as DynamoDB does, and returns a
+// cancelTransact charges every change with the size of its stored item, as DynamoDB does, and returns a
 // TransactionCanceledException with the reasons.
-func (c *call) cancel(changes []*change, reasons []Reason) error {
+func (c *call) cancelTransact(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
 			chargedWrite(c, ch, 2, (*usage).chargeRefused)
@@ -262,7 +262,7 @@ func (c *call) isRepeated(items []transactItem, tables []*table, token string) (
 		if it.verb == verbPut {
 			key = it.item
 		}
-		_, size := tables[i].read(key)
+		_, size := tables[i].readItem(key)
 		c.use.useOf(tables[i]).read += 2 * readHalves(size, true)
 	}
 	c.appendCapacity(true, true)
@@ -386,7 +386,7 @@ func (c *call) readTransact(items []*statement) error {
 			cancelled = true
 			continue
 		}
-		item, size := t.read(st.key)
+		item, size := t.readItem(st.key)
 		c.use.useOf(t).read += 2 * readHalves(size, true)
 		out = append(wire.Comma(out), '{')
 		if item != nil {

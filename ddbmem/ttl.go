@@ -74,7 +74,7 @@ func (c *call) updateTimeToLive() error {
 // describeTimeToLive appends a table's time-to-live status and, if enabled, its attribute. It fails if the
 // table does not exist.
 func (c *call) describeTimeToLive() error {
-	name, err := onlyTableName(c.in, c.operation)
+	name, err := readOnlyTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
@@ -94,25 +94,25 @@ func (c *call) describeTimeToLive() error {
 	return nil
 }
 
-// expire deletes the expired items of all tables, as one commit under the commit lock, and returns their
+// deleteExpired deletes the expired items of all tables, as one commit under the commit lock, and returns their
 // number.
-func (e *engine) expire() int {
+func (e *engine) deleteExpired() int {
 	now := e.now().Unix()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	var expired []*change
 	for _, name := range e.tableNames() {
 		if t := e.tables[name]; t.ttl != "" && t.soonest < now {
-			expired = append(expired, t.expire(now)...)
+			expired = append(expired, t.findExpired(now)...)
 		}
 	}
 	e.commit(0, expired...)
 	return len(expired)
 }
 
-// expire returns deletions of the items that expire before the second now, without making them. It sets
+// findExpired returns deletions of the items that expire before the second now, without making them. It sets
 // t.soonest to the next expiry. The commit lock must be held for writing.
-func (t *table) expire(now int64) []*change {
+func (t *table) findExpired(now int64) []*change {
 	var expired []*change
 	t.soonest = math.MaxInt64
 	for _, p := range t.orderedPartitions() {

@@ -101,7 +101,7 @@ func (a *alteration) check(t *table) error {
 	if err := a.checkStream(t); err != nil {
 		return err
 	}
-	if err := a.checkNamed(t); err != nil {
+	if err := a.checkIndexNames(t); err != nil {
 		return err
 	}
 	if a.create == nil {
@@ -131,8 +131,8 @@ func (a *alteration) checkStream(t *table) error {
 	return nil
 }
 
-// checkNamed fails unless t has the indexes that a drops or changes.
-func (a *alteration) checkNamed(t *table) error {
+// checkIndexNames fails unless t has the indexes that a drops or changes.
+func (a *alteration) checkIndexNames(t *table) error {
 	names := []string{a.drop}
 	for name := range a.indexUpdates {
 		names = append(names, name)
@@ -201,7 +201,7 @@ func (t *table) fillIndex(ix *index) {
 	for _, p := range t.parts {
 		for _, r := range p.rows {
 			if t.checkIndexKeys(ix, r.item) == nil {
-				ix.update(t, nil, r)
+				ix.updateEntry(t, nil, r)
 			}
 		}
 	}

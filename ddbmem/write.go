@@ -55,12 +55,12 @@ func (ch *change) computeItem(st *statement, v verb) error {
 		}
 		return nil
 	}
-	return ch.workUpdate(st)
+	return ch.computeUpdate(st)
 }
 
-// workUpdate sets ch.new to the item after an UpdateItem, with its key attributes. It fails if the update
+// computeUpdate sets ch.new to the item after an UpdateItem, with its key attributes. It fails if the update
 // writes a key attribute, does not fit the item, or makes it invalid or larger than 400 KB.
-func (ch *change) workUpdate(st *statement) error {
+func (ch *change) computeUpdate(st *statement) error {
 	t := ch.table
 	if st.update == nil {
 		ch.new = ch.oldItem()

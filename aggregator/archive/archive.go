@@ -74,6 +74,7 @@ func New(w Writer, opts *Options) (*Archive, error) {
 	return &Archive{writer: w, options: o}, nil
 }
 
+// invalid returns the *fault.ValidationError of an argument or option.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "archive", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
@@ -97,9 +98,9 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	var mu sync.Mutex
 	var group guard.Group
 	group.SetLimit(a.options.Writers)
-	for _, f := range files(records, a.options.MaxLines, &result) {
+	for _, f := range sortIntoFiles(records, a.options.MaxLines, &result) {
 		group.Go(func() error {
-			err := a.put(ctx, f)
+			err := a.putFile(ctx, f)
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -117,8 +118,8 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	return result, ctx.Err()
 }
 
-// put compresses a file and stores it with the Writer. The error names the file.
-func (a *Archive) put(ctx context.Context, f *file) error {
+// putFile compresses a file and stores it with the Writer. The error names the file.
+func (a *Archive) putFile(ctx context.Context, f *file) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -133,9 +134,9 @@ func (a *Archive) put(ctx context.Context, f *file) error {
 	return nil
 }
 
-// files sorts records into files by folder and date, each of at most most lines. It adds
-// unreadable records and repetitions to result, and leaves out ignored ones.
-func files(records []aggregator.Record, most int, result *aggregator.Result) []*file {
+// sortIntoFiles sorts records into files by folder and date, each of at most most lines. It adds unreadable
+// records and repetitions to result, and leaves out ignored ones.
+func sortIntoFiles(records []aggregator.Record, most int, result *aggregator.Result) []*file {
 	var all []*file
 	open := map[string]*file{}
 	seen := make(map[string]bool, len(records))

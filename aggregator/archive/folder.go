@@ -47,7 +47,7 @@ func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 		return err
 	}
 	unfinished := filepath.Join(within, "."+rand.Text()+".unfinished")
-	err = write(root, unfinished, data)
+	err = writeFile(root, unfinished, data)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -69,8 +69,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// write creates a file, which must not exist, and returns after its data is on the disk.
-func write(root *os.Root, name string, data []byte) error {
+// writeFile creates a file, which must not exist, and returns after its data is on the disk.
+func writeFile(root *os.Root, name string, data []byte) error {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err

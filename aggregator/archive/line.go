@@ -99,7 +99,7 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if line.Time.IsZero() {
 		line.Time = line.Expired
 	}
-	if !writable(line.Time) || !writable(line.Expired) {
+	if !isWritable(line.Time) || !isWritable(line.Expired) {
 		return Line{}, true, errors.New("record " + r.EventID + " has a time that is not in the years 0 to 9999")
 	}
 	if line.Item = schema.ToJSON(&types.AttributeValueMemberM{Value: r.Old}); line.Item == nil {
@@ -108,8 +108,8 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	return line, true, nil
 }
 
-// writable reports whether JSON holds a time.
-func writable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
+// isWritable reports whether JSON holds a time.
+func isWritable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 // auditLine returns the line of an expired audit event. It returns false for any other item.
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {

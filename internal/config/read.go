@@ -217,8 +217,8 @@ func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, r
 	return found, nil
 }
 
-// ownersToConvert returns the owners whose limits the read must look for in the table's older layout too: those
-// of its sources, except the plan, and except items that come from memory.
+// ownersToConvert returns the owners whose limits the read must also look for in the table's older layout. They
+// are the owners of its sources, without the plan and without items from memory.
 func (r *configRead) ownersToConvert() []schema.ConfigOwner {
 	if r.of.own {
 		return nil

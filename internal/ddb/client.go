@@ -142,7 +142,7 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// sendTracked makes a request for data, whose outcome it reports to the breaker of its table. A FailFast client
+// sendTracked makes a request for data and reports its outcome to the breaker of its table. A FailFast client
 // refuses it while the table is open.
 func sendTracked[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breaker

@@ -148,8 +148,8 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 	return b.Table.Failure(op, err)
 }
 
-// Probe checks that DynamoDB takes writes of one bucket, by an update whose condition never holds, so that it
-// writes nothing. The expected result is the error of a failed condition; a success is ErrForeign.
+// Probe checks that DynamoDB takes writes of one bucket. It sends an update with a condition that never holds,
+// so that it writes nothing. The expected result is the error of a failed condition; a success is ErrForeign.
 func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),

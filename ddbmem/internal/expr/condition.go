@@ -165,9 +165,9 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// wrongType returns DynamoDB's error if operand o is a literal of a type outside types. A path passes: its
+// checkLiteralType returns DynamoDB's error if operand o is a literal of a type outside types. A path passes: its
 // type depends on the item.
-func wrongType(e *Env, function string, o operand, types ...string) error {
+func checkLiteralType(e *Env, function string, o operand, types ...string) error {
 	v := o.literal(e)
 	if v == nil || slices.Contains(types, v.Type()) {
 		return nil
@@ -179,7 +179,7 @@ func wrongType(e *Env, function string, o operand, types ...string) error {
 func checkSize(e *Env, operands ...operand) error {
 	for _, o := range operands {
 		if s, ok := o.(sizeOf); ok {
-			if err := wrongType(e, "size", s.of, "S", "B", "L", "M", "SS", "NS", "BS"); err != nil {
+			if err := checkLiteralType(e, "size", s.of, "S", "B", "L", "M", "SS", "NS", "BS"); err != nil {
 				return err
 			}
 		}
@@ -212,14 +212,14 @@ func (n *compareNode) check(e *Env) error {
 	if n.op == "=" || n.op == "<>" {
 		return nil
 	}
-	return firstError(wrongType(e, n.op, n.left, "S", "N", "B"), wrongType(e, n.op, n.right, "S", "N", "B"))
+	return firstError(checkLiteralType(e, n.op, n.left, "S", "N", "B"), checkLiteralType(e, n.op, n.right, "S", "N", "B"))
 }
 
 // check fails if an operand has a type without order or repeats the first path. Literal bounds must have one
 // type and be in order.
 func (n *betweenNode) check(e *Env) error {
 	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
-		wrongType(e, "BETWEEN", n.of, "S", "N", "B"), wrongType(e, "BETWEEN", n.low, "S", "N", "B"), wrongType(e, "BETWEEN", n.high, "S", "N", "B"))
+		checkLiteralType(e, "BETWEEN", n.of, "S", "N", "B"), checkLiteralType(e, "BETWEEN", n.low, "S", "N", "B"), checkLiteralType(e, "BETWEEN", n.high, "S", "N", "B"))
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (n *functionNode) check(e *Env) error {
 	case "attribute_type":
 		return n.checkAttributeType(e)
 	case "begins_with":
-		return firstError(wrongType(e, n.name, n.args[0], "S", "B"), wrongType(e, n.name, n.args[1], "S", "B"),
+		return firstError(checkLiteralType(e, n.name, n.args[0], "S", "B"), checkLiteralType(e, n.name, n.args[1], "S", "B"),
 			checkDistinct(e, n.name, n.args[0], n.args[1]))
 	case "contains":
 		return checkDistinct(e, n.name, n.args[0], n.args[1])
@@ -275,7 +275,7 @@ func (n *functionNode) checkAttributeType(e *Env) error {
 	if _, ok := n.args[1].(literal); !ok {
 		return fmt.Errorf("Incorrect operand type for operator or function; operator or function: %s, operand type: {attribute path}", n.name) //nolint:staticcheck // close to DynamoDB's wording
 	}
-	if err := wrongType(e, n.name, n.args[1], "S"); err != nil {
+	if err := checkLiteralType(e, n.name, n.args[1], "S"); err != nil {
 		return err
 	}
 	if kind := n.args[1].literal(e).(value.String); !slices.Contains(typeNames, string(kind)) {

@@ -7,56 +7,56 @@ func ParseCondition(src string) (*Condition, error) {
 	if err != nil {
 		return nil, err
 	}
-	root := p.or()
+	root := p.parseOr()
 	if err := p.requireEnd(); err != nil {
 		return nil, err
 	}
 	return &Condition{Refs: p.refs, root: root}, nil
 }
 
-// or parses operands joined by OR, which binds weaker than AND.
-func (p *parser) or() node {
-	n := p.and()
+// parseOr parses operands joined by OR, which binds weaker than AND.
+func (p *parser) parseOr() node {
+	n := p.parseAnd()
 	for p.accept("OR") {
-		p.operator()
-		n = &orNode{n, p.and()}
+		p.countOperator()
+		n = &orNode{n, p.parseAnd()}
 	}
 	return n
 }
 
-// and parses operands joined by AND, which binds weaker than NOT.
-func (p *parser) and() node {
-	n := p.not()
+// parseAnd parses operands joined by AND, which binds weaker than NOT.
+func (p *parser) parseAnd() node {
+	n := p.parseNot()
 	for p.accept("AND") {
-		p.operator()
-		n = &andNode{n, p.not()}
+		p.countOperator()
+		n = &andNode{n, p.parseNot()}
 	}
 	return n
 }
 
-// not parses an optional NOT and its operand. NOT may repeat.
-func (p *parser) not() node {
+// parseNot parses an optional NOT and its operand. NOT may repeat.
+func (p *parser) parseNot() node {
 	if p.accept("NOT") {
-		p.operator()
-		return &notNode{p.not()}
+		p.countOperator()
+		return &notNode{p.parseNot()}
 	}
-	return p.primary()
+	return p.parsePrimary()
 }
 
-// primary parses a condition in brackets or a single comparison or function. Doubled brackets are DynamoDB's
+// parsePrimary parses a condition in brackets or a single comparison or function. Doubled brackets are DynamoDB's
 // error "redundant parentheses".
-func (p *parser) primary() node {
+func (p *parser) parsePrimary() node {
 	if p.accept("(") {
 		inner := p.token().is("(")
 		start := p.at
-		n := p.or()
+		n := p.parseOr()
 		if inner && p.err == nil && p.bracketClosedBy(start) {
 			p.fail("The expression has redundant parentheses;")
 		}
 		p.expect(")")
 		return n
 	}
-	return p.comparison()
+	return p.parseComparison()
 }
 
 // bracketClosedBy reports whether the token just read closes the bracket opened at token index start. If so,
@@ -81,32 +81,32 @@ var arity = map[string]int{
 	"attribute_exists": 1, "attribute_not_exists": 1, "attribute_type": 2, "begins_with": 2, "contains": 2, "size": 1,
 }
 
-// comparison parses a boolean function, or an operand with a comparison operator, BETWEEN or IN and its
+// parseComparison parses a boolean function, or an operand with a comparison operator, BETWEEN or IN and its
 // operands. It returns nil after a syntax error, which p.err holds.
-func (p *parser) comparison() node {
+func (p *parser) parseComparison() node {
 	if p.atFunction() && p.token().text != "size" {
-		return p.function()
+		return p.parseFunction()
 	}
-	left := p.operand()
+	left := p.parseOperand()
 	if p.err != nil {
 		return nil
 	}
 	for _, op := range []string{"=", "<>", "<=", "<", ">=", ">"} {
 		if p.accept(op) {
-			p.operator()
-			return &compareNode{op, left, p.operand()}
+			p.countOperator()
+			return &compareNode{op, left, p.parseOperand()}
 		}
 	}
 	switch {
 	case p.accept("BETWEEN"):
-		p.operator()
-		low := p.operand()
+		p.countOperator()
+		low := p.parseOperand()
 		p.expect("AND")
-		return &betweenNode{left, low, p.operand()}
+		return &betweenNode{left, low, p.parseOperand()}
 	case p.accept("IN"):
-		p.operator()
+		p.countOperator()
 		p.expect("(")
-		n := &inNode{of: left, list: p.operands()}
+		n := &inNode{of: left, list: p.parseOperands()}
 		if len(n.list) > maxIn {
 			p.fail("The IN operator is provided with too many operands; number of operands: %d", len(n.list))
 		}
@@ -115,13 +115,13 @@ func (p *parser) comparison() node {
 	if _, ok := left.(sizeOf); ok {
 		p.fail("The function is not allowed to be used this way in an expression; function: size")
 	}
-	p.unexpected()
+	p.failAtToken()
 	return nil
 }
 
-// function parses a call of a boolean function. It sets an error for unknown functions, for functions of
+// parseFunction parses a call of a boolean function. It sets an error for unknown functions, for functions of
 // update expressions, and for a wrong number of operands.
-func (p *parser) function() node {
+func (p *parser) parseFunction() node {
 	name := p.next().text
 	p.next()
 	want, known := arity[name]
@@ -132,35 +132,35 @@ func (p *parser) function() node {
 		p.fail("Invalid function name; function: %s", name)
 		return nil
 	}
-	p.operator()
-	n := &functionNode{name, p.operands()}
+	p.countOperator()
+	n := &functionNode{name, p.parseOperands()}
 	if len(n.args) != want {
 		p.fail("Incorrect number of operands for operator or function; operator or function: %s, number of operands: %d", name, len(n.args))
 	}
 	return n
 }
 
-// operands parses a comma-separated list of operands up to the closing bracket, which it consumes.
-func (p *parser) operands() []operand {
-	list := []operand{p.operand()}
+// parseOperands parses a comma-separated list of operands up to the closing bracket, which it consumes.
+func (p *parser) parseOperands() []operand {
+	list := []operand{p.parseOperand()}
 	for p.accept(",") {
-		list = append(list, p.operand())
+		list = append(list, p.parseOperand())
 	}
 	p.expect(")")
 	return list
 }
 
-// operand parses a :placeholder, a document path or size(…). It returns nil after an error, which p.err
+// parseOperand parses a :placeholder, a document path or size(…). It returns nil after an error, which p.err
 // holds.
-func (p *parser) operand() operand {
+func (p *parser) parseOperand() operand {
 	if p.err != nil {
 		return nil
 	}
 	if p.token().kind == tokenValue {
-		return p.value()
+		return p.takePlaceholder()
 	}
 	if !p.atFunction() {
-		return p.path()
+		return p.parsePath()
 	}
 	name := p.next().text
 	p.next()
@@ -171,8 +171,8 @@ func (p *parser) operand() operand {
 		p.fail("Invalid function name; function: %s", name)
 		return nil
 	}
-	p.operator()
-	args := p.operands()
+	p.countOperator()
+	args := p.parseOperands()
 	if len(args) != 1 {
 		p.fail("Incorrect number of operands for operator or function; operator or function: size, number of operands: %d", len(args))
 		return nil

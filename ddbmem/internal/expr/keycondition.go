@@ -36,7 +36,7 @@ func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
 	name, op, low, high, ok := keyTerm(e, part)
 	switch {
 	case !ok || op == "<>":
-		return errors.New("Invalid operator used in KeyConditionExpression: " + describe(part))
+		return errors.New("Invalid operator used in KeyConditionExpression: " + operatorName(part))
 	case name == hash && op == "=" && k.Hash == nil:
 		k.Hash = low
 	case name == sort && sort != "" && k.Op == "":
@@ -102,8 +102,8 @@ func keyTerm(e *Env, n node) (name, op string, low, high value.Value, ok bool) {
 
 var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// describe names the operator or function of n for an error message.
-func describe(n node) string {
+// operatorName names the operator or function of n for an error message.
+func operatorName(n node) string {
 	switch n := n.(type) {
 	case *orNode:
 		return "OR"

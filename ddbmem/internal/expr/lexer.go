@@ -58,7 +58,7 @@ func lex(src string) ([]token, error) {
 			i++
 			continue
 		}
-		kind, end := scan(src, i)
+		kind, end := scanToken(src, i)
 		if end == i {
 			return nil, syntaxError(src[i : i+1])
 		}
@@ -68,9 +68,9 @@ func lex(src string) ([]token, error) {
 	return append(tokens, token{kind: tokenEnd, text: "<EOF>", pos: len(src)}), nil
 }
 
-// scan returns the kind of the token that begins at start and its end. end equals start if no token begins
+// scanToken returns the kind of the token that begins at start and its end. end equals start if no token begins
 // there.
-func scan(src string, start int) (kind tokenKind, end int) {
+func scanToken(src string, start int) (kind tokenKind, end int) {
 	switch c := src[start]; {
 	case isLetter(c):
 		return tokenWord, wordEnd(src, start)

@@ -62,8 +62,8 @@ func (p *parser) next() token {
 	return t
 }
 
-// unexpected sets a syntax error at the current token; its text shows the neighbouring tokens.
-func (p *parser) unexpected() {
+// failAtToken sets a syntax error at the current token; its text shows the neighbouring tokens.
+func (p *parser) failAtToken() {
 	t := p.token()
 	from, to := t.pos, len(p.src)
 	if p.at > 0 {
@@ -92,38 +92,38 @@ func (p *parser) accept(s string) bool {
 // expect moves past the symbol or keyword s, and sets a syntax error if the current token is another.
 func (p *parser) expect(s string) {
 	if !p.accept(s) {
-		p.unexpected()
+		p.failAtToken()
 	}
 }
 
 // requireEnd returns the parser's error; tokens left over are a syntax error.
 func (p *parser) requireEnd() error {
 	if p.token().kind != tokenEnd {
-		p.unexpected()
+		p.failAtToken()
 	}
 	return p.err
 }
 
-// operator counts an operator or function of the expression. Beyond 300 it sets an error.
-func (p *parser) operator() {
+// countOperator counts an operator or function of the expression. Beyond 300 it sets an error.
+func (p *parser) countOperator() {
 	if p.operators++; p.operators > maxOperators {
 		p.fail("The expression contains too many operators; maximum operators allowed: %d", maxOperators)
 	}
 }
 
-// path parses a document path such as a.b[2]. It sets an error for an invalid index or more than 32 levels of
+// parsePath parses a document path such as a.b[2]. It sets an error for an invalid index or more than 32 levels of
 // nesting.
-func (p *parser) path() path {
-	steps := path{{name: p.pathName()}}
+func (p *parser) parsePath() path {
+	steps := path{{name: p.parsePathName()}}
 	for p.err == nil {
 		switch {
 		case p.accept("."):
-			steps = append(steps, element{name: p.pathName()})
+			steps = append(steps, element{name: p.parsePathName()})
 		case p.accept("["):
 			t := p.token()
 			index, err := strconv.Atoi(t.text)
 			if t.kind != tokenNumber {
-				p.unexpected()
+				p.failAtToken()
 			} else if err != nil || index > 1<<31-1 {
 				p.fail("List index is not within the allowable range; index: [%s]", t.text)
 			}
@@ -140,9 +140,9 @@ func (p *parser) path() path {
 	return steps
 }
 
-// pathName returns an attribute name or #placeholder and moves past it. Placeholders are added to p.refs;
+// parsePathName returns an attribute name or #placeholder and moves past it. Placeholders are added to p.refs;
 // reserved words are an error.
-func (p *parser) pathName() string {
+func (p *parser) parsePathName() string {
 	t := p.token()
 	switch {
 	case t.kind == tokenName:
@@ -150,7 +150,7 @@ func (p *parser) pathName() string {
 			p.refs.Names = append(p.refs.Names, t.text)
 		}
 	case t.kind != tokenWord:
-		p.unexpected()
+		p.failAtToken()
 	case isReserved(t.text):
 		p.fail("Attribute name is a reserved keyword; reserved keyword: %s", t.text)
 	}
@@ -158,9 +158,9 @@ func (p *parser) pathName() string {
 	return t.text
 }
 
-// value returns the :placeholder at the current token, moves past it and adds it to p.refs. The caller has
-// checked the token's kind.
-func (p *parser) value() literal {
+// takePlaceholder returns the :placeholder at the current token, moves past it and adds it to p.refs. The
+// caller has checked the token's kind.
+func (p *parser) takePlaceholder() literal {
 	t := p.next()
 	if !slices.Contains(p.refs.Values, t.text) {
 		p.refs.Values = append(p.refs.Values, t.text)

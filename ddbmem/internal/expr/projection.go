@@ -19,9 +19,9 @@ func ParseProjection(src string) (*Projection, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths := []path{p.path()}
+	paths := []path{p.parsePath()}
 	for p.accept(",") {
-		paths = append(paths, p.path())
+		paths = append(paths, p.parsePath())
 	}
 	if err := p.requireEnd(); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (pr *Projection) Check(e *Env) error {
 
 // Apply returns the projected part of item; nil stays nil.
 func (pr *Projection) Apply(e *Env, item value.Map) value.Map {
-	return project(resolveAll(pr.paths, e), item)
+	return projectItem(resolveAll(pr.paths, e), item)
 }
 
 // TopLevel returns the name of the top-level attribute of every path, with placeholders replaced.
@@ -60,8 +60,8 @@ func resolveAll(paths []path, e *Env) []path {
 	return resolved
 }
 
-// project returns a copy of item with only the values at the resolved paths. It is nil if item is nil.
-func project(paths []path, item value.Map) value.Map {
+// projectItem returns a copy of item with only the values at the resolved paths. It is nil if item is nil.
+func projectItem(paths []path, item value.Map) value.Map {
 	if item == nil {
 		return nil
 	}
@@ -94,7 +94,7 @@ func projectValue(paths []path, v value.Value) value.Value {
 	switch v := v.(type) {
 	case value.Map:
 		named := slices.DeleteFunc(slices.Clone(paths), func(p path) bool { return p[0].name == "" })
-		if out := project(named, v); len(out) > 0 {
+		if out := projectItem(named, v); len(out) > 0 {
 			return out
 		}
 	case value.List:

@@ -101,7 +101,7 @@ func (u *Update) TopLevel(e *Env) []string {
 
 // Touched is the part of item that u writes, for the return values UPDATED_OLD
 // and UPDATED_NEW.
-func (u *Update) Touched(e *Env, item value.Map) value.Map { return project(u.paths(e), item) }
+func (u *Update) Touched(e *Env, item value.Map) value.Map { return projectItem(u.paths(e), item) }
 
 // Apply returns item after u; item itself does not change. Every operand is read from item as it was.
 // Elements are removed last and from the end, so that every list index means the element it meant before.

@@ -12,7 +12,7 @@ func ParseUpdate(src string) (*Update, error) {
 	u := &Update{}
 	sections := map[string]bool{}
 	for p.err == nil && p.token().kind != tokenEnd {
-		p.section(u, sections)
+		p.parseSection(u, sections)
 	}
 	if err := p.requireEnd(); err != nil {
 		return nil, err
@@ -21,22 +21,22 @@ func ParseUpdate(src string) (*Update, error) {
 	return u, nil
 }
 
-// section parses one section, SET, REMOVE, ADD or DELETE, appends its actions to u and notes it in seen. A
+// parseSection parses one section, SET, REMOVE, ADD or DELETE, appends its actions to u and notes it in seen. A
 // second section of the same name is an error.
-func (p *parser) section(u *Update, seen map[string]bool) {
+func (p *parser) parseSection(u *Update, seen map[string]bool) {
 	name := strings.ToUpper(p.token().text)
 	var action func()
 	switch name {
 	case "SET":
-		action = func() { u.sets = append(u.sets, p.set()) }
+		action = func() { u.sets = append(u.sets, p.parseSet()) }
 	case "REMOVE":
-		action = func() { u.removes = append(u.removes, p.path()) }
+		action = func() { u.removes = append(u.removes, p.parsePath()) }
 	case "ADD":
-		action = func() { u.adds = append(u.adds, p.valueAction()) }
+		action = func() { u.adds = append(u.adds, p.parseValueAction()) }
 	case "DELETE":
-		action = func() { u.deletes = append(u.deletes, p.valueAction()) }
+		action = func() { u.deletes = append(u.deletes, p.parseValueAction()) }
 	default:
-		p.unexpected()
+		p.failAtToken()
 		return
 	}
 	if seen[name] {
@@ -51,64 +51,64 @@ func (p *parser) section(u *Update, seen map[string]bool) {
 	}
 }
 
-// valueAction parses one ADD or DELETE: a path and a :placeholder.
-func (p *parser) valueAction() valueAction {
-	at := p.path()
+// parseValueAction parses one ADD or DELETE: a path and a :placeholder.
+func (p *parser) parseValueAction() valueAction {
+	at := p.parsePath()
 	if p.err != nil {
 		return valueAction{}
 	}
 	if p.token().kind != tokenValue {
-		p.unexpected()
+		p.failAtToken()
 		return valueAction{}
 	}
-	p.operator()
-	return valueAction{at, p.value()}
+	p.countOperator()
+	return valueAction{at, p.takePlaceholder()}
 }
 
-// set parses one SET: a path, =, and an operand or the sum or difference of two.
-func (p *parser) set() setAction {
-	at := p.path()
+// parseSet parses one SET: a path, =, and an operand or the sum or difference of two.
+func (p *parser) parseSet() setAction {
+	at := p.parsePath()
 	p.expect("=")
-	p.operator()
-	v := p.setOperand()
+	p.countOperator()
+	v := p.parseSetOperand()
 	for _, op := range []string{"+", "-"} {
 		if p.accept(op) {
-			p.operator()
-			return setAction{at, arithmetic{op, v, p.setOperand()}}
+			p.countOperator()
+			return setAction{at, arithmetic{op, v, p.parseSetOperand()}}
 		}
 	}
 	return setAction{at, v}
 }
 
-// setOperand parses a :placeholder, path, function or bracketed expression on the right of a SET. It returns
+// parseSetOperand parses a :placeholder, path, function or bracketed expression on the right of a SET. It returns
 // nil after an error.
-func (p *parser) setOperand() setValue {
+func (p *parser) parseSetOperand() setValue {
 	if p.err != nil {
 		return nil
 	}
 	switch {
 	case p.token().kind == tokenValue:
-		return plain{p.value()}
+		return plain{p.takePlaceholder()}
 	case p.accept("("):
-		v := p.setOperand()
+		v := p.parseSetOperand()
 		for _, op := range []string{"+", "-"} {
 			if p.accept(op) {
-				p.operator()
-				v = arithmetic{op, v, p.setOperand()}
+				p.countOperator()
+				v = arithmetic{op, v, p.parseSetOperand()}
 				break
 			}
 		}
 		p.expect(")")
 		return v
 	case !p.atFunction():
-		return plain{p.path()}
+		return plain{p.parsePath()}
 	}
-	return p.setFunction()
+	return p.parseSetFunction()
 }
 
-// setFunction parses if_not_exists or list_append with its two operands. The first operand of if_not_exists
+// parseSetFunction parses if_not_exists or list_append with its two operands. The first operand of if_not_exists
 // must be a path. It returns nil after an error, which p.err holds.
-func (p *parser) setFunction() setValue {
+func (p *parser) parseSetFunction() setValue {
 	name := p.next().text
 	p.next()
 	switch name {
@@ -120,10 +120,10 @@ func (p *parser) setFunction() setValue {
 		p.fail("Invalid function name; function: %s", name)
 		return nil
 	}
-	p.operator()
-	args := []setValue{p.setOperand()}
+	p.countOperator()
+	args := []setValue{p.parseSetOperand()}
 	for p.accept(",") {
-		args = append(args, p.setOperand())
+		args = append(args, p.parseSetOperand())
 	}
 	p.expect(")")
 	if p.err == nil && len(args) != 2 {

@@ -46,7 +46,7 @@ func (s arithmetic) check(e *Env) error {
 // checkLiteral fails if s is a literal of a type outside types. Nested functions and arithmetic pass.
 func checkLiteral(e *Env, function string, s setValue, types ...string) error {
 	if p, ok := s.(plain); ok {
-		return wrongType(e, function, p.operand, types...)
+		return checkLiteralType(e, function, p.operand, types...)
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ scan:
 	if digits == 0 {
 		return Number{}, nil
 	}
-	return inRange(Number{hi: hi, lo: lo, exp: int32(exp + zeros + written), neg: neg}, digits)
+	return checkRange(Number{hi: hi, lo: lo, exp: int32(exp + zeros + written), neg: neg}, digits)
 }
 
 // parseExponent reads the rest of a number: nothing, or an exponent. It returns false for other text. An
@@ -124,9 +124,9 @@ func parseExponent(s string) (int, bool) {
 	return n, true
 }
 
-// inRange returns n, or ErrOverflow or ErrUnderflow if its leading digit is beyond DynamoDB's range. digits
+// checkRange returns n, or ErrOverflow or ErrUnderflow if its leading digit is beyond DynamoDB's range. digits
 // is the number of digits of n's coefficient.
-func inRange(n Number, digits int) (Number, error) {
+func checkRange(n Number, digits int) (Number, error) {
 	switch lead := int(n.exp) + digits - 1; {
 	case lead > maxExponent:
 		return Number{}, ErrOverflow
@@ -248,11 +248,11 @@ func (n Number) Sub(m Number) (Number, error) { return n.Add(m.Negate()) }
 // common exponent exceeds 62 bits. Add then uses big integers.
 func addSmall(n, m Number) (Number, bool) {
 	exp := min(n.exp, m.exp)
-	a, ok := n.small(exp)
+	a, ok := n.asSmall(exp)
 	if !ok {
 		return Number{}, false
 	}
-	b, ok := m.small(exp)
+	b, ok := m.asSmall(exp)
 	if !ok {
 		return Number{}, false
 	}
@@ -269,9 +269,9 @@ func inSmallRange(n Number) (Number, bool) {
 	return n, n.exp > -100 && n.exp < 100
 }
 
-// small returns n / 10^exp as an integer, where exp does not exceed n's exponent. ok is false if it does not
+// asSmall returns n / 10^exp as an integer, where exp does not exceed n's exponent. ok is false if it does not
 // fit 62 bits.
-func (n Number) small(exp int32) (int64, bool) {
+func (n Number) asSmall(exp int32) (int64, bool) {
 	if n.hi != 0 || n.exp-exp > 18 {
 		return 0, false
 	}
@@ -324,7 +324,7 @@ func fromBig(c *big.Int, exp int32) (Number, error) {
 	for i := range digits {
 		n.hi, n.lo = times10(n.hi, n.lo, uint64(text[i]-'0'))
 	}
-	return inRange(n, digits)
+	return checkRange(n, digits)
 }
 
 // Compare is -1, 0 or 1 as n is below, equal to or above m.

@@ -31,15 +31,15 @@ func Difference(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
 	case StringSet:
 		if b, same := b.(StringSet); same {
-			return orNil(without(a, b)), true
+			return setOrNil(without(a, b)), true
 		}
 	case NumberSet:
 		if b, same := b.(NumberSet); same {
-			return orNil(without(a, b)), true
+			return setOrNil(without(a, b)), true
 		}
 	case BinarySet:
 		if b, same := b.(BinarySet); same {
-			return orNil(without(a, b)), true
+			return setOrNil(without(a, b)), true
 		}
 	}
 	return nil, false
@@ -50,8 +50,8 @@ type setOf[T any] interface {
 	~[]T
 }
 
-// orNil is s, or nil when it is empty: DynamoDB has no empty sets.
-func orNil[S setOf[T], T any](s S) Value {
+// setOrNil is s, or nil when it is empty: DynamoDB has no empty sets.
+func setOrNil[S setOf[T], T any](s S) Value {
 	if len(s) == 0 {
 		return nil
 	}

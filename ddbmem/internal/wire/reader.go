@@ -35,8 +35,8 @@ func (r *Reader) Fail(err error) {
 	}
 }
 
-// syntax fails with ErrSyntax at the current byte. want names the expected text.
-func (r *Reader) syntax(want string) {
+// failSyntax fails with ErrSyntax at the current byte. want names the expected text.
+func (r *Reader) failSyntax(want string) {
 	r.Fail(fmt.Errorf("%w: want %s at byte %d", ErrSyntax, want, r.pos))
 }
 
@@ -63,8 +63,8 @@ func (r *Reader) accept(c byte) bool {
 	return true
 }
 
-// literal skips white space, and consumes word and returns true if it comes next.
-func (r *Reader) literal(word string) bool {
+// acceptWord skips white space, and consumes word and returns true if it comes next.
+func (r *Reader) acceptWord(word string) bool {
 	if r.peek() == 0 || len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
 		return false
 	}
@@ -76,7 +76,7 @@ func (r *Reader) literal(word string) bool {
 // value.
 func (r *Reader) Object(member func(key string)) {
 	if !r.accept('{') {
-		r.syntax("an object")
+		r.failSyntax("an object")
 		return
 	}
 	if r.accept('}') {
@@ -85,17 +85,17 @@ func (r *Reader) Object(member func(key string)) {
 	for r.err == nil {
 		key := r.String()
 		if !r.accept(':') {
-			r.syntax("':'")
+			r.failSyntax("':'")
 			return
 		}
-		if !r.literal("null") {
+		if !r.acceptWord("null") {
 			member(key)
 		}
 		if r.accept(',') {
 			continue
 		}
 		if !r.accept('}') {
-			r.syntax("',' or '}'")
+			r.failSyntax("',' or '}'")
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (r *Reader) Object(member func(key string)) {
 // Array calls element for every element of an array; element must consume it.
 func (r *Reader) Array(element func()) {
 	if !r.accept('[') {
-		r.syntax("an array")
+		r.failSyntax("an array")
 		return
 	}
 	if r.accept(']') {
@@ -116,7 +116,7 @@ func (r *Reader) Array(element func()) {
 			continue
 		}
 		if !r.accept(']') {
-			r.syntax("',' or ']'")
+			r.failSyntax("',' or ']'")
 		}
 		return
 	}
@@ -125,12 +125,12 @@ func (r *Reader) Array(element func()) {
 // Bool reads true or false; another value is a syntax error.
 func (r *Reader) Bool() bool {
 	switch {
-	case r.literal("true"):
+	case r.acceptWord("true"):
 		return true
-	case r.literal("false"):
+	case r.acceptWord("false"):
 		return false
 	}
-	r.syntax("true or false")
+	r.failSyntax("true or false")
 	return false
 }
 
@@ -144,7 +144,7 @@ func (r *Reader) Int() int64 {
 	}
 	n, err := strconv.ParseInt(string(r.data[start:r.pos]), 10, 64)
 	if err != nil {
-		r.syntax("an integer")
+		r.failSyntax("an integer")
 	}
 	return n
 }
@@ -152,7 +152,7 @@ func (r *Reader) Int() int64 {
 // String reads a string and returns it without escapes. A missing or unfinished string is a syntax error.
 func (r *Reader) String() string {
 	if !r.accept('"') {
-		r.syntax("a string")
+		r.failSyntax("a string")
 		return ""
 	}
 	start := r.pos
@@ -162,20 +162,20 @@ func (r *Reader) String() string {
 			r.pos++
 			return string(r.data[start : r.pos-1])
 		case c == '\\':
-			return r.escaped(start)
+			return r.readEscaped(start)
 		case c < ' ':
-			r.syntax("no control character")
+			r.failSyntax("no control character")
 			return ""
 		}
 		r.pos++
 	}
-	r.syntax("the end of the string")
+	r.failSyntax("the end of the string")
 	return ""
 }
 
-// escaped reads the rest of a string from its first escape and returns the whole string, which began at byte
+// readEscaped reads the rest of a string from its first escape and returns the whole string, which began at byte
 // start.
-func (r *Reader) escaped(start int) string {
+func (r *Reader) readEscaped(start int) string {
 	out := append([]byte(nil), r.data[start:r.pos]...)
 	for r.pos < len(r.data) {
 		c := r.data[r.pos]
@@ -184,7 +184,7 @@ func (r *Reader) escaped(start int) string {
 		case '"':
 			return string(out)
 		case '\\':
-			out = r.escape(out)
+			out = r.readEscape(out)
 			if r.err != nil {
 				return ""
 			}
@@ -192,14 +192,14 @@ func (r *Reader) escaped(start int) string {
 			out = append(out, c)
 		}
 	}
-	r.syntax("the end of the string")
+	r.failSyntax("the end of the string")
 	return ""
 }
 
-// escape reads one escape after its backslash, and appends its character to out.
-func (r *Reader) escape(out []byte) []byte {
+// readEscape reads one escape after its backslash, and appends its character to out.
+func (r *Reader) readEscape(out []byte) []byte {
 	if r.pos >= len(r.data) {
-		r.syntax("an escape")
+		r.failSyntax("an escape")
 		return out
 	}
 	c := r.data[r.pos]
@@ -218,32 +218,32 @@ func (r *Reader) escape(out []byte) []byte {
 	case 't':
 		return append(out, '\t')
 	case 'u':
-		return utf8.AppendRune(out, r.codePoint())
+		return utf8.AppendRune(out, r.readCodePoint())
 	}
-	r.syntax("a known escape")
+	r.failSyntax("a known escape")
 	return out
 }
 
-// codePoint reads the digits after \u and returns the character. For the first half of a surrogate pair it
+// readCodePoint reads the digits after \u and returns the character. For the first half of a surrogate pair it
 // also reads the second escape.
-func (r *Reader) codePoint() rune {
-	first := r.hex4()
+func (r *Reader) readCodePoint() rune {
+	first := r.readHex4()
 	if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
 		r.pos += 2
-		return utf16.DecodeRune(first, r.hex4())
+		return utf16.DecodeRune(first, r.readHex4())
 	}
 	return first
 }
 
-// hex4 reads four hexadecimal digits and returns their value.
-func (r *Reader) hex4() rune {
+// readHex4 reads four hexadecimal digits and returns their value.
+func (r *Reader) readHex4() rune {
 	if r.pos+4 > len(r.data) {
-		r.syntax("four hexadecimal digits")
+		r.failSyntax("four hexadecimal digits")
 		return 0
 	}
 	n, err := strconv.ParseUint(string(r.data[r.pos:r.pos+4]), 16, 32)
 	if err != nil {
-		r.syntax("four hexadecimal digits")
+		r.failSyntax("four hexadecimal digits")
 	}
 	r.pos += 4
 	return rune(n)
@@ -261,8 +261,8 @@ func (r *Reader) Skip() {
 	case c == '-' || c >= '0' && c <= '9':
 		r.skipNumber()
 	default:
-		if !r.literal("null") && !r.literal("true") && !r.literal("false") {
-			r.syntax("a value")
+		if !r.acceptWord("null") && !r.acceptWord("true") && !r.acceptWord("false") {
+			r.failSyntax("a value")
 		}
 	}
 }
@@ -282,6 +282,6 @@ func isNumberByte(c byte) bool {
 // End sets a syntax error unless only white space is left.
 func (r *Reader) End() {
 	if r.err == nil && (r.peek() != 0 || r.pos < len(r.data)) {
-		r.syntax("the end of the document")
+		r.failSyntax("the end of the document")
 	}
 }
