@@ -11,28 +11,28 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// amend changes or ends a random lease that no other worker uses. Sometimes it takes an ended
-// one, which must not change. It does nothing without such a lease.
-func (w *worker) amend() {
+// amendLease makes one or more calls of a random lease that no other worker uses: a correction, or its end.
+// Sometimes the lease has ended already, and then it must not change.
+func (w *worker) amendLease() {
 	ended := w.r.Float64() < .1
-	l := w.borrow(func(l *grant) bool { return l.ended == ended })
+	l := w.borrowLease(func(l *grant) bool { return l.ended == ended })
 	if l == nil {
 		return
 	}
-	defer w.returned(l)
+	defer w.returnLease(l)
 	switch {
 	case ended:
 		w.changeEnded(l)
 	case w.r.Float64() < .1:
 		w.endAtOnce(l)
 	default:
-		w.change(l)
+		w.changeLease(l)
 	}
 }
 
-// borrow reserves a random lease that suits and that no worker uses, or returns nil. Without the
-// reservation, calls of one lease would wait for each other while virtual time stands still.
-func (w *worker) borrow(suits func(*grant) bool) *grant {
+// borrowLease reserves a random lease that suits and that no worker uses, until returnLease; nil if there is
+// none. Without the reservation, calls of one lease would wait for each other while virtual time stands still.
+func (w *worker) borrowLease(suits func(*grant) bool) *grant {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
 	free := slices.DeleteFunc(slices.Clone(w.h.leases), func(l *grant) bool { return l.busy || !suits(l) })
@@ -44,19 +44,19 @@ func (w *worker) borrow(suits func(*grant) bool) *grant {
 	return l
 }
 
-// returned ends the reservation of borrow.
-func (w *worker) returned(l *grant) {
+// returnLease ends the reservation of a lease by borrowLease.
+func (w *worker) returnLease(l *grant) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
 	l.busy = false
 }
 
-// change makes one random call of a lease: it adjusts, consumes, settles or rolls back. After an
+// changeLease makes one random call of an open lease: it adjusts, consumes, settles or rolls back. After an
 // unconfirmed adjust it often retries or ends the lease, as a caller would.
-func (w *worker) change(l *grant) {
+func (w *worker) changeLease(l *grant) {
 	switch p := w.r.Float64(); {
 	case p < .4:
-		d := w.deltas(l.Used())
+		d := w.randomDeltas(l.Used())
 		if err := w.adjust(l, d); errors.Is(err, dynalimit.ErrUnconfirmed) && w.r.IntN(2) == 0 {
 			w.retryOrEnd(l, d)
 		}
@@ -85,9 +85,9 @@ func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 // adjust adjusts a lease by d under a context that may end. It returns the error, and records one
 // that must not occur.
 func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
-	ctx, cancel := w.context()
+	ctx, cancel := w.callContext()
 	defer cancel()
-	err := l.Adjust(l.stake.on(ctx), d)
+	err := l.Adjust(l.stake.withContext(ctx), d)
 	w.checkFailure(l, err)
 	return err
 }
@@ -95,15 +95,15 @@ func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
 // consume charges random further amounts to a lease. After a success they belong to the lease's
 // stake. It records an error that must not occur.
 func (w *worker) consume(l *grant) {
-	ctx, cancel := w.context()
+	ctx, cancel := w.callContext()
 	defer cancel()
-	amounts := w.h.amounts(w.r, l.entity)
-	ctx, own := staked(ctx) // after a failure the lease does not own its amounts
+	amounts := w.h.randomAmounts(w.r, l.entity)
+	ctx, own := withStake(ctx) // after a failure the lease does not own its amounts
 	err := l.Consume(ctx, amounts)
 	if err == nil {
 		own.into = l.stake
 		w.h.mu.Lock()
-		w.h.grantedTo(l.Lease, amounts)
+		w.h.recordTold(l.Lease, amounts)
 		w.h.mu.Unlock()
 	}
 	w.checkFailure(l, err)
@@ -112,9 +112,9 @@ func (w *worker) consume(l *grant) {
 // settleLease settles a lease to random amounts: now, or soon with the failure recorded later. It
 // records the end.
 func (w *worker) settleLease(l *grant) {
-	ctx, cancel := w.context()
+	ctx, cancel := w.callContext()
 	defer cancel()
-	ctx, actual := l.stake.on(ctx), w.randomActuals(l.Used())
+	ctx, actual := l.stake.withContext(ctx), w.randomActuals(l.Used())
 	if w.r.IntN(2) == 0 {
 		w.recordEnd(l, l.SettleSoon(ctx, actual, func(err error) { w.checkFailure(l, err) }))
 		return
@@ -124,9 +124,9 @@ func (w *worker) settleLease(l *grant) {
 
 // rollBackLease rolls a lease back and records the end.
 func (w *worker) rollBackLease(l *grant) {
-	ctx, cancel := w.context()
+	ctx, cancel := w.callContext()
 	defer cancel()
-	err := l.Rollback(l.stake.on(ctx))
+	err := l.Rollback(l.stake.withContext(ctx))
 	w.recordEnd(l, err)
 }
 
@@ -140,7 +140,7 @@ func (w *worker) endAtOnce(l *grant) {
 		group.Go(func() {
 			switch own.r.IntN(4) {
 			case 0:
-				_ = own.adjust(l, own.deltas(l.Used()))
+				_ = own.adjust(l, own.randomDeltas(l.Used()))
 			case 1:
 				own.settleLease(l)
 			default:
@@ -154,7 +154,7 @@ func (w *worker) endAtOnce(l *grant) {
 // changeEnded calls an ended lease, and records a violation unless Rollback and Settle do nothing
 // and the others return ErrLeaseEnded.
 func (w *worker) changeEnded(l *grant) {
-	ctx, held := l.stake.on(w.h.t.Context()), l.Used()
+	ctx, held := l.stake.withContext(w.h.t.Context()), l.Used()
 	var err, want error
 	switch w.r.IntN(4) {
 	case 0:
@@ -167,7 +167,7 @@ func (w *worker) changeEnded(l *grant) {
 		err = l.Rollback(ctx)
 	}
 	if !errors.Is(err, want) {
-		w.h.unexpected(fmt.Errorf("a lease that has ended says %w, not %w", err, want))
+		w.h.recordError(fmt.Errorf("a lease that has ended says %w, not %w", err, want))
 	}
 }
 
@@ -182,13 +182,13 @@ func (w *worker) recordEnd(l *grant, err error) {
 // checkFailure records an error that a call of a lease must not return.
 func (w *worker) checkFailure(l *grant, err error) {
 	if err != nil && !errors.Is(err, dynalimit.ErrLeaseEnded) {
-		w.h.tolerate(l.owner, err)
+		w.h.checkError(l.owner, err)
 	}
 }
 
-// deltas draws amounts to adjust a lease by: increases of up to ten times the held amounts,
-// decreases of at most them.
-func (w *worker) deltas(held dynalimit.Amounts) dynalimit.Amounts {
+// randomDeltas draws the amounts of an adjust: increases of up to ten times the held amounts, decreases of at
+// most them.
+func (w *worker) randomDeltas(held dynalimit.Amounts) dynalimit.Amounts {
 	d := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		n := held[name]

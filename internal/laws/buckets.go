@@ -13,13 +13,14 @@ const (
 	group    = "all"
 )
 
-// bucketIn returns the name of an item's bucket.
-func bucketIn(item schema.Item) string {
+// bucketOfItem returns the name of the bucket in an item, as bucketOf, from the item's key.
+func bucketOfItem(item schema.Item) string {
 	key := schema.KeyOf(item)
 	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
 }
 
-// bucketOf returns the name of a bucket. A bucket of resource has the name of its entity.
+// bucketOf returns the name under which the oracle and the judge keep a bucket: the entity alone for the
+// resource that all histories use, else "entity on resource".
 func bucketOf(entity, of string) string {
 	if of == resource {
 		return entity
@@ -27,5 +28,5 @@ func bucketOf(entity, of string) string {
 	return entity + " on " + of
 }
 
-// nameOf returns the name of a lane's bucket.
-func nameOf(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }
+// bucketOfLane returns the name of a lane's bucket, as bucketOf.
+func bucketOfLane(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }

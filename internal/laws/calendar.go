@@ -40,25 +40,26 @@ func quotaIn(item schema.Item, name string) *storedQuota {
 	return &storedQuota{n: number("bx"), tokens: number("tk"), window: number("w"), unit: unit, zone: zone}
 }
 
-// key returns the unit and the number of the stored window. It is empty for nil, a token bucket.
-func (q *storedQuota) key() string {
+// windowName names the quota's stored window by its unit and number, such as "hour 492000". It is "" for nil, a
+// token bucket.
+func (q *storedQuota) windowName() string {
 	if q == nil {
 		return ""
 	}
 	return q.unit + " " + strconv.FormatInt(q.window, 10)
 }
 
-// opened returns the level of a quota in a window. Each window after the stored one regains n, up to n.
-func (q *storedQuota) opened(window int64) int64 {
+// levelIn returns the tokens left of a quota in a window, the stored one or a later one. Each window after the
+// stored one regains n, up to n.
+func (q *storedQuota) levelIn(window int64) int64 {
 	if window <= q.window {
 		return q.tokens
 	}
 	return min(q.n, q.tokens+q.n*(window-q.window))
 }
 
-// ordinal returns the number of the window of a unit in a zone that contains an instant, in Unix
-// ms.
-func ordinal(unit, zone string, at int64) int64 {
+// windowNumber returns the number of the window of a unit in a zone that contains an instant, in Unix ms.
+func windowNumber(unit, zone string, at int64) int64 {
 	const hour, day = 3_600_000, 24 * 3_600_000
 	if unit == "hour" {
 		return at / hour
@@ -78,5 +79,5 @@ func ordinal(unit, zone string, at int64) int64 {
 	return days
 }
 
-// at returns the ordinal of the quota's window at an instant.
-func (q *storedQuota) at(ms int64) int64 { return ordinal(q.unit, q.zone, ms) }
+// windowAt returns the number of the quota's window that contains an instant, in Unix ms.
+func (q *storedQuota) windowAt(ms int64) int64 { return windowNumber(q.unit, q.zone, ms) }

@@ -17,8 +17,8 @@ type clashes struct {
 	by map[string]int
 }
 
-// at returns the number of counted refusals of the entity's bucket.
-func (c *clashes) at(entity string) int {
+// countOf returns the refusals that countRefused has counted for an entity's bucket.
+func (c *clashes) countOf(entity string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[entity]

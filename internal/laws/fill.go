@@ -11,17 +11,16 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// fill requests a reset, a top-up or a grant of a random bucket, through the operator's
-// repository or a limiter's, and waits. Sometimes it sends the request twice at once under one
-// id. It records an error that must not occur.
-func (w *worker) fill() {
-	m := w.h.pick(w.r)
+// fillBucket requests a reset, a top-up or a grant of tokens of a random bucket, as an administrator, and
+// waits. Sometimes it sends the request twice at once under one id, which must count once.
+func (w *worker) fillBucket() {
+	m := w.h.randomMember(w.r)
 	repo := w.h.operator
 	if w.r.IntN(2) == 0 {
 		repo = m.repo
 	}
 	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
-	ask := w.filler(repo, entity, fmt.Sprintf("operation-%d", w.r.Uint64()))
+	ask := w.newFilling(repo, entity, fmt.Sprintf("operation-%d", w.r.Uint64()))
 	ctx := w.h.ctx
 	if w.r.IntN(2) == 0 {
 		ctx = Quietly(ctx)
@@ -32,16 +31,17 @@ func (w *worker) fill() {
 			err := ask(ctx)
 			var wrong *dynalimit.ValidationError // the bucket does not have the limit
 			if err != nil && !errors.As(err, &wrong) && !m.dead.Load() && (!w.h.mode.faults || !errors.Is(err, dynalimit.ErrUnavailable)) {
-				w.h.unexpected(fmt.Errorf("fill %s: %w", entity, err))
+				w.h.recordError(fmt.Errorf("fill %s: %w", entity, err))
 			}
 		})
 	}
 	group.Wait()
 }
 
-// filler returns a function that requests a reset, a top-up or a grant under an id.
-func (w *worker) filler(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
-	amounts := w.h.amounts(w.r, entity)
+// newFilling draws a reset, a top-up or a grant of a quota, and returns the function that requests it under the
+// id of its operation.
+func (w *worker) newFilling(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
+	amounts := w.h.randomAmounts(w.r, entity)
 	if q := w.h.quotas; q != nil && amounts[q.name] > 0 && w.r.IntN(2) == 0 {
 		return func(ctx context.Context) error {
 			_, err := admin.New(repo).Buckets.GrantWindow(ctx, entity, resource, id, dynalimit.Amounts{q.name: amounts[q.name]})

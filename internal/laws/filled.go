@@ -25,34 +25,34 @@ type fill struct {
 	wrong         []string
 }
 
-// fail records an error in the administrator's change.
+// fail records a violation by the administrator's change.
 func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }
 
-// limit replays an administrator's change on one limit: it shortens the true queue and records
-// what breaks a law. was and is are the stored limit before and after, s its state after.
-func (x *fill) limit(was, is *schema.Stored, s bucket.State) {
+// replayLimit replays an administrator's reset, top-up or grant on one limit: it shortens the true queue and
+// records broken laws. was and is are the stored limit before and after, s its state after.
+func (x *fill) replayLimit(was, is *schema.Stored, s bucket.State) {
 	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
 		x.fail("L4: an administrator moved the counter or the rate of %s", x.name)
 	}
 	if t.quota {
-		x.quota()
+		x.replayQuota()
 		return
 	}
-	gained := x.gained(was, is, t.queue)
+	gained := x.gainedTokens(was, is, t.queue)
 	t.queue = max(0, t.queue-gained)
-	t.ahead.returns(gained, x.at, x.horizon)
+	t.ahead.subtract(gained, x.at, x.horizon)
 	if forgone := s.Burst - t.queue - s.Level(x.at); x.exact && (forgone < 0 || forgone > t.forgone) {
 		x.fail("L2: %s is worth %d, not %d, after an administrator filled it", x.name, s.Level(x.at), s.Burst-t.queue)
 	}
 	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(x.at)))
 }
 
-// gained returns the amount by which the change shortened the queue of a token bucket. It records
-// an amount that was not requested.
-func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
+// gainedTokens returns the tokens that a token bucket got by an administrator's change, at most its queue. It
+// records a violation if the amount was not requested.
+func (x *fill) gainedTokens(was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
 	asked := x.f.Limits == nil || slices.Contains(x.f.Limits, x.name)
 	switch {
@@ -67,35 +67,35 @@ func (x *fill) gained(was, is *schema.Stored, queue int64) int64 {
 	return gained
 }
 
-// quota replays an administrator's change of a quota. A grant may lift it above its amount until
-// the next window, a top-up only up to that.
-func (x *fill) quota() {
+// replayQuota replays an administrator's change of a quota and records broken laws. A grant may lift the quota
+// above its amount until the next window, a top-up only up to that amount.
+func (x *fill) replayQuota() {
 	was, is, at, f, t, name := quotaIn(x.w.Old, x.name), quotaIn(x.w.New, x.name), x.at, x.f, x.t, x.name
 	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
 		x.fail("L10: an administrator changed more than the tokens of %s: %+v, then %+v", name, *was, *is)
 	}
-	if is.window > was.window && is.window > is.at(at+x.skew) {
-		x.fail("L1: an administrator opened %s of %s early", is.key(), name)
+	if is.window > was.window && is.window > is.windowAt(at+x.skew) {
+		x.fail("L1: an administrator opened %s of %s early", is.windowName(), name)
 	}
-	level := was.opened(is.window)
+	level := was.levelIn(is.window)
 	add, gained := f.Add[name], is.tokens-level
 	capped := min(add, max(0, is.n-level))
 	if x.exact { // a window that is not opened yet lacks nothing
-		capped = min(add, max(0, is.n-was.opened(max(is.window, was.at(at)))))
+		capped = min(add, max(0, is.n-was.levelIn(max(is.window, was.windowAt(at)))))
 	}
-	x.gainedQuota(was, is, gained, add, capped)
+	x.checkQuotaGain(was, is, gained, add, capped)
 	t.queue = is.n - is.tokens
 }
 
-// gainedQuota checks the tokens that a quota gained: add was requested, and capped is the part
+// checkQuotaGain checks the tokens that a quota gained: add was requested, and capped is the part
 // that fits below its amount.
-func (x *fill) gainedQuota(was, is *storedQuota, gained, add, capped int64) {
+func (x *fill) checkQuotaGain(was, is *storedQuota, gained, add, capped int64) {
 	f, name := x.f, x.name
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)
 	switch {
 	case f.reset && asked && is.tokens == was.tokens && was.tokens > is.n && is.window == was.window: // unchanged, with its grant
 	case f.reset && asked && (is.tokens != is.n || is.window != was.window):
-		x.fail("L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.key())
+		x.fail("L2: %s was reset to %d of %d in %s", name, is.tokens, is.n, is.windowName())
 	case f.reset && asked:
 	case !asked && (gained != 0 || is.window != was.window), f.grant && gained != add, !f.grant && gained > capped, x.exact && !f.grant && gained != capped, gained < 0:
 		x.fail("L4: %s gained %d of %d: %+v, then %+v", name, gained, add, *was, *is)

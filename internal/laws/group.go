@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// regroup moves the resource into the group or out of it, or sets the group's limits at a random
+// changeGroup moves the resource into the group or out of it, or sets the group's limits at a random
 // source. h.mu must be held, except at the start.
-func (h *history) regroup(ctx context.Context, r *rand.Rand) {
+func (h *history) changeGroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits
 	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}
 	everyone := admin.Scope{Everyone: true, Resource: group}
@@ -28,11 +28,11 @@ func (h *history) regroup(ctx context.Context, r *rand.Rand) {
 		}
 		_, err = limits.SetConfig(ctx, at, c)
 	case 2:
-		err = setSource(ctx, limits, r, entity, h.limits(r))
+		err = setSource(ctx, limits, r, entity, h.randomLimits(r))
 	case 3:
 		err = limits.Delete(ctx, entity)
 	default:
-		err = setSource(ctx, limits, r, everyone, h.limits(r))
+		err = setSource(ctx, limits, r, everyone, h.randomLimits(r))
 	}
 	require.NoError(h.t, err)
 }

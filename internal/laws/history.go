@@ -135,7 +135,7 @@ func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 		h.horizon = time.Duration(250+h.r.IntN(2000)) * time.Millisecond
 		h.closed = h.r.IntN(2) == 0
 	}
-	h.db.OnWrite(h.oracle.committed)
+	h.db.OnWrite(h.oracle.recordCommit)
 	var err error
 	h.operator, err = dynalimit.NewRepository(h.db.Client(), table, &dynalimit.RepositoryOptions{Now: time.Now, Principal: "ops@example.com"})
 	require.NoError(t, err)
@@ -146,11 +146,11 @@ func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 	for i := len(h.entities) - 1; i >= 0; i-- {
 		require.NoError(t, admin.New(h.operator).Entities.Create(ctx, Link(h.entities, i, h.links)))
 	}
-	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.limits(h.r)))
+	require.NoError(t, admin.New(h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, h.randomLimits(h.r)))
 	luck := rand.New(rand.NewPCG(seed, 6)) // separate, so that the other draws stay as they were
 	if h.grouped = luck.IntN(3) == 0; h.grouped {
 		for range 3 {
-			h.regroup(ctx, luck)
+			h.changeGroup(ctx, luck)
 		}
 	}
 	if luck.IntN(3) == 0 { // every entity is blocked, except the callers of the resource
@@ -159,20 +159,20 @@ func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 		require.NoError(t, limits.SetBlockedExcept(ctx, admin.Scope{Everyone: true}))
 	}
 	h.enrolTeams(ctx, rand.New(rand.NewPCG(seed, 8)))
-	h.published(ctx)
+	h.publishConfig(ctx)
 	h.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
-		h.oracle.arrived(q)
-		return h.weather.fault(q)
+		h.oracle.recordArrival(q)
+		return h.weather.randomFault(q)
 	})
 	for range 2 + h.r.IntN(4) {
-		h.members = append(h.members, h.member())
+		h.members = append(h.members, h.newMember())
 	}
 	return h
 }
 
-// member makes a limiter with its own clock and a client that can die, and starts to observe its
-// requests.
-func (h *history) member() *member {
+// newMember makes a limiter with its own clock and with a client that fails once the limiter is killed. The
+// oracle observes the limiter's requests from then on.
+func (h *history) newMember() *member {
 	m := &member{}
 	if h.mode.skew > 0 {
 		m.skew = time.Duration(h.r.Int64N(2*h.mode.skew+1)-h.mode.skew) * time.Millisecond
@@ -180,14 +180,14 @@ func (h *history) member() *member {
 	client := h.db.Client(func(o *dynamodb.Options) { o.HTTPClient = mortal{h.db, m} })
 	repo, err := dynalimit.NewRepository(testworld.ClientOf[dynalimit.DynamoDB](client), table, &dynalimit.RepositoryOptions{
 		Now: func() time.Time {
-			h.watch(m)
+			h.countLook(m)
 			return time.Now().Add(m.skew)
 		},
 		ConfigTTL: configTTL, Principal: "tool@example.com",
 	})
 	require.NoError(h.t, err)
 	m.repo = repo
-	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{ChargeMode: h.cascade(h.r), Prefetch: h.horizon})
+	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{ChargeMode: h.randomChargeMode(h.r), Prefetch: h.horizon})
 	require.NoError(h.t, err)
 	lanes := h.lanes(m)
 	if h.mode.Store != nil {
@@ -203,42 +203,43 @@ func (h *history) member() *member {
 // lanes returns the lanes of a limiter.
 func (h *history) lanes(m *member) *lane.Registry { return h.inside.Desk(m.limiter).Lanes }
 
-// cascade draws the charge mode of a limiter or a call.
-func (h *history) cascade(r *rand.Rand) dynalimit.ChargeMode {
+// randomChargeMode draws the charge mode of a limiter or a call: in parallel or, in some histories, in one
+// transaction.
+func (h *history) randomChargeMode(r *rand.Rand) dynalimit.ChargeMode {
 	if h.together && r.IntN(2) == 0 {
 		return dynalimit.ChargeTransaction
 	}
 	return dynalimit.ChargeParallel
 }
 
-// limits draws the limits of a level: at least one.
-func (h *history) limits(r *rand.Rand) []dynalimit.Limit {
+// randomLimits draws the limits of one source: at least one.
+func (h *history) randomLimits(r *rand.Rand) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range limitNames {
 		if r.Float64() < .6 {
-			limits = append(limits, h.limit(r, name))
+			limits = append(limits, h.randomLimit(r, name))
 		}
 	}
 	if limits == nil {
-		limits = append(limits, h.limit(r, limitNames[r.IntN(len(limitNames))]))
+		limits = append(limits, h.randomLimit(r, limitNames[r.IntN(len(limitNames))]))
 	}
 	return limits
 }
 
-// limit draws a limit of a name: a quota if the quotas of the history say so, else a token
-// bucket.
-func (h *history) limit(r *rand.Rand, name string) dynalimit.Limit {
+// randomLimit draws the parameters of the named limit: a quota if the quotas of the history say so, else a
+// token bucket.
+func (h *history) randomLimit(r *rand.Rand, name string) dynalimit.Limit {
 	p := parameters[r.IntN(len(parameters))]
-	if h.quotas.are(r, name) {
-		return h.quotas.limit(r, name, p[0])
+	if h.quotas.isQuotaNext(r, name) {
+		return h.quotas.randomQuota(r, name, p[0])
 	}
 	return TokenBucket(name, p)
 }
 
-// published records, for the oracle and for later draws, the configuration in force of every
-// entity. h.mu must be held, except at the start.
-func (h *history) published(ctx context.Context) {
-	for _, entity := range h.charged() {
+// publishConfig tells the oracle which configuration of each entity is in force from now on, after an operator
+// has changed one. It also keeps the limits for later draws; h.mu must be held, except at the start.
+func (h *history) publishConfig(ctx context.Context) {
+	for _, entity := range h.chargedEntities() {
 		for _, of := range []string{resource, group} {
 			found, limits, err := h.inside.Config(ctx, h.operator, config.Key{Entity: entity, Resource: of, Group: of == group}, true)
 			require.NoError(h.t, err)
@@ -246,7 +247,7 @@ func (h *history) published(ctx context.Context) {
 			if found.Limits != nil {
 				fingerprint = string(found.Limits.Fingerprint)
 			}
-			h.oracle.configured(bucketOf(entity, of), fingerprint, time.Now().UnixMilli())
+			h.oracle.recordConfig(bucketOf(entity, of), fingerprint, time.Now().UnixMilli())
 			h.config[bucketOf(entity, of)] = limits
 		}
 	}
@@ -270,9 +271,9 @@ func (h *history) bounds() bounds {
 	return rules
 }
 
-// rest ends the faults, lets late requests land, closes the limiters in some histories, and waits
-// until no write is pending.
-func (h *history) rest() {
+// awaitRest ends the faults after the last step, lets late requests land, closes the limiters in some
+// histories, and waits until no write is pending.
+func (h *history) awaitRest() {
 	h.weather.endFaults()
 	h.db.Wait()
 	for _, m := range append(h.members, h.retired...) {
@@ -309,36 +310,36 @@ func (h *history) closeMember(m *member) {
 // whole history.
 const mostLooks = 5000
 
-// watch counts a read of the limiter's clock. After too many in a minute it stops the history and
-// records that the limiter spins.
-func (h *history) watch(m *member) {
+// countLook counts a read of a limiter's clock. If a limiter looks too often in a minute, it spins: countLook
+// then records that and stops the history.
+func (h *history) countLook(m *member) {
 	most := int64(mostLooks)
 	if h.mode.ahead {
 		most *= 20
 	}
 	if m.looks.Add() == most && !m.dead.Load() {
 		h.stop()
-		go h.unexpected(fmt.Errorf("a limiter spins: it looked at its clock %d times in a minute", most))
+		go h.recordError(fmt.Errorf("a limiter spins: it looked at its clock %d times in a minute", most))
 	}
 }
 
-// unexpected records an error that no law allows.
-func (h *history) unexpected(err error) {
+// recordError records an error that no law allows. The test then fails with it.
+func (h *history) recordError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.errs = append(h.errs, err)
 }
 
-// pick returns a random limiter. It takes h.mu.
-func (h *history) pick(r *rand.Rand) *member {
+// randomMember returns a random limiter. It takes h.mu.
+func (h *history) randomMember(r *rand.Rand) *member {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.members[r.IntN(len(h.members))]
 }
 
-// amounts draws amounts of at least one of the entity's limits: from 1 to a little more than the
-// burst.
-func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
+// randomAmounts draws the amounts of a call for at least one of the entity's limits: from 1 to a little more
+// than the burst.
+func (h *history) randomAmounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	limits, a := h.config[entity], dynalimit.Amounts{}
@@ -359,33 +360,33 @@ func (h *history) amounts(r *rand.Rand, entity string) dynalimit.Amounts {
 func (h *history) recordGrant(g *grant, amounts dynalimit.Amounts) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.grantedTo(g.Lease, amounts)
+	h.recordTold(g.Lease, amounts)
 	g.stake.held = func() []call.Held { return h.inside.Held(g.Lease) }
 	if !g.owner.dead.Load() {
 		h.leases = append(h.leases, g)
 	}
 }
 
-// grantedTo adds the charges of a lease for amounts, of its acquire or further ones, to the amounts granted
-// to callers. h.mu must be held.
-func (h *history) grantedTo(l *dynalimit.Lease, amounts dynalimit.Amounts) {
+// recordTold adds the amounts that a lease charges, at its acquire or later, to the sums that callers were
+// told. checkLedgers compares these with the debits; h.mu must be held.
+func (h *history) recordTold(l *dynalimit.Lease, amounts dynalimit.Amounts) {
 	for _, level := range h.inside.Held(l) {
 		if level.Degraded {
 			continue
 		}
 		for _, a := range chargedAt(&level, amounts) {
-			h.told[nameOf(level.Lane)+"#"+a.Name] += a.Amount
+			h.told[bucketOfLane(level.Lane)+"#"+a.Name] += a.Amount
 		}
 	}
 }
 
-// tolerate records an error of a call, unless the history explains it: a denial, an ended
-// context, a fault, or a dead limiter.
-func (h *history) tolerate(m *member, err error) {
+// checkError records the error of a call as a failure of the test, unless the history explains it: a denial, an
+// ended context, a fault, or a dead limiter.
+func (h *history) checkError(m *member, err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError
 	if errors.As(err, &denied) && (denied.RetryAfter <= 0 || !denied.Primary().Exceeded) {
-		h.unexpected(fmt.Errorf("L6: a denial for no limit: %w; %+v", err, denied.Statuses))
+		h.recordError(fmt.Errorf("L6: a denial for no limit: %w; %+v", err, denied.Statuses))
 	}
 	switch {
 	case errors.Is(err, dynalimit.ErrLimitExceeded), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -393,6 +394,6 @@ func (h *history) tolerate(m *member, err error) {
 	case h.mode.faults && (errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, dynalimit.ErrContended) || errors.Is(err, dynalimit.ErrUnconfirmed)):
 	case m.dead.Load():
 	default:
-		h.unexpected(err)
+		h.recordError(err)
 	}
 }

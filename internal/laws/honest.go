@@ -11,14 +11,14 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// honest checks denials after a history, in the quiet: the call must succeed after the returned
-// wait, and be denied one millisecond before. It adds violations to j.
-func (h *history) honest(j *judge) {
+// checkDenials checks the waits of denials after a history, in the quiet: the call must succeed after the
+// returned wait, and be denied one millisecond before. It adds violations to j.
+func (h *history) checkDenials(j *judge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
 		entity := h.entities[0]
 		Elapse(2*configTTL + time.Second) // every limiter has read the configuration in force
-		amounts := h.amounts(h.r, entity)
+		amounts := h.randomAmounts(h.r, entity)
 		_, err := m.limiter.Acquire(h.t.Context(), entity, resource, amounts)
 		if err == nil {
 			Elapse(2 * time.Second) // no image serves any more
@@ -28,30 +28,31 @@ func (h *history) honest(j *judge) {
 			continue
 		}
 		var denied *dynalimit.LimitExceededError
-		if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never || slices.ContainsFunc(denied.Statuses, held) {
+		if !errors.As(err, &denied) || denied.RetryAfter == dynalimit.Never || slices.ContainsFunc(denied.Statuses, waitIsEstimate) {
 			continue
 		}
 		j.tally["waits"]++
 		Elapse(denied.RetryAfter - time.Millisecond)
-		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); !errors.Is(err, dynalimit.ErrLimitExceeded) {
+		if _, err := h.informedLimiter(entity).Acquire(h.t.Context(), entity, resource, amounts); !errors.Is(err, dynalimit.ErrLimitExceeded) {
 			j.violations = append(j.violations, fmt.Sprintf("L6: 1 ms before %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return
 		}
 		Elapse(time.Millisecond)
-		if _, err := h.informed(entity).Acquire(h.t.Context(), entity, resource, amounts); err != nil {
+		if _, err := h.informedLimiter(entity).Acquire(h.t.Context(), entity, resource, amounts); err != nil {
 			j.violations = append(j.violations, fmt.Sprintf("L6: after %v, %v of %s: %v; denied by %+v", denied.RetryAfter, amounts, entity, err, denied.Statuses))
 			return
 		}
 	}
 }
 
-// held reports whether a quota is full of open calls. Its wait is then an estimate.
-func held(s dynalimit.LimitStatus) bool { return s.ByEstimates }
+// waitIsEstimate reports whether a denied limit is a quota full of open calls, so that its wait is an estimate
+// and not exact.
+func waitIsEstimate(s dynalimit.LimitStatus) bool { return s.ByEstimates }
 
-// informed returns a random limiter after it has read the entity's buckets, so that its next call
+// informedLimiter returns a random limiter after it has read the entity's buckets, so that its next call
 // decides at once.
-func (h *history) informed(entity string) *dynalimit.RateLimiter {
-	l := h.pick(h.r).limiter
+func (h *history) informedLimiter(entity string) *dynalimit.RateLimiter {
+	l := h.randomMember(h.r).limiter
 	_, err := l.Check(h.t.Context(), entity, resource, nil)
 	require.NoError(h.t, err)
 	return l

@@ -90,12 +90,12 @@ func (j *judge) verify() []string {
 	defer j.oracle.mu.Unlock()
 	j.violations = j.oracle.strange
 	for i := range j.oracle.writes {
-		j.serve(i)
-		if j.write(&j.oracle.writes[i]); len(j.violations) > 0 {
+		j.replayServed(i)
+		if j.replayWrite(&j.oracle.writes[i]); len(j.violations) > 0 {
 			return j.violations // further violations would only be consequences
 		}
 	}
-	j.serve(len(j.oracle.writes))
+	j.replayServed(len(j.oracle.writes))
 	for key, w := range j.oracle.sent {
 		if w.granted && w.landings == 0 {
 			j.violations = append(j.violations, fmt.Sprintf("L9: operation %x to %s was granted and never landed", key.operation, key.entity))
@@ -104,9 +104,9 @@ func (j *judge) verify() []string {
 	return j.violations
 }
 
-// decode decodes a bucket's item, nil if it was missing. A malformed item is a violation of the
-// write w.
-func (j *judge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
+// decodeBucket decodes the item of a bucket before or after the write w; nil if it was missing. A malformed
+// item is a violation of w.
+func (j *judge) decodeBucket(w *ddbmem.Write, item schema.Item) *schema.Image {
 	image, err := j.sets.DecodeBucket(item, nil, 0)
 	if err != nil {
 		j.fail(w, "malformed: %v", err)
@@ -114,19 +114,19 @@ func (j *judge) decode(w *ddbmem.Write, item schema.Item) *schema.Image {
 	return image
 }
 
-// write replays one committed write of a bucket and records the laws that it breaks. It returns
-// after the first part with a violation.
-func (j *judge) write(w *ddbmem.Write) {
-	before, after := j.decode(w, w.Old), j.decode(w, w.New)
+// replayWrite replays one committed write of a bucket and records the laws that it breaks. It returns after the
+// first part with a violation.
+func (j *judge) replayWrite(w *ddbmem.Write) {
+	before, after := j.decodeBucket(w, w.Old), j.decodeBucket(w, w.New)
 	item := w.New
 	if item == nil {
 		item = w.Old
 	}
-	entity, at := bucketIn(item), w.Time.UnixMilli()
-	j.drain(entity, before, at)
+	entity, at := bucketOfItem(item), w.Time.UnixMilli()
+	j.drainQueues(entity, before, at)
 	j.images[entity] = after
 	if after == nil {
-		j.deleted(w, entity, before)
+		j.replayDeletion(w, entity, before)
 		return
 	}
 	if j.checkGhosts(w, after); len(j.violations) > 0 {
@@ -136,30 +136,30 @@ func (j *judge) write(w *ddbmem.Write) {
 		j.fail(w, "L10: rf went back from %d to %d", before.Refilled, after.Refilled)
 	}
 	if f := j.oracle.fillings[w.RequestSeq]; f != nil {
-		j.filled(w, f, before, after)
+		j.replayFilling(w, f, before, after)
 		return
 	}
 	if isNoteAlone(w) {
 		j.tally["noted"]++
 		return
 	}
-	sent := j.sender(w, entity, before, after)
+	sent := j.findSent(w, entity, before, after)
 	if sent == nil {
 		j.fail(w, "a write of nobody's: %v", w.New)
 		return
 	}
 	sent.landings++
 	if sent.landings == 1 {
-		j.inForce(w, entity, sent, after, at)
+		j.checkConfig(w, entity, sent, after, at)
 	} else {
 		j.tally["landed twice"]++
 	}
-	backs := j.landed(sent, before, after)
+	backs := j.landedGiveBacks(sent, before, after)
 	if before == nil {
-		j.created(w, sent, after)
+		j.checkCreation(w, sent, after)
 	}
-	j.limits(w, entity, sent, before, after, at)
-	j.stakes(w, entity, sent, before, after)
+	j.replayLimits(w, entity, sent, before, after, at)
+	j.bookStakes(w, entity, sent, before, after)
 	for _, o := range backs {
 		j.backs[o]++
 		if j.backs[o] > 1 {
@@ -179,10 +179,9 @@ func isNoteAlone(w *ddbmem.Write) bool {
 	return !reflect.DeepEqual(w.Old, w.New) && reflect.DeepEqual(was, is)
 }
 
-// sender returns the recorded write that the committed write w belongs to. It returns nil if the
-// request carried none, or if the committed item shows another operation. A pending update leaves
-// the slots unchanged, and so does a transaction that lands again after more than ten minutes.
-func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
+// findSent returns the record, made when a limiter sent it, of the committed write w. It is nil if the request
+// carried no record, or if the item shows another operation's id.
+func (j *judge) findSent(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	sent := j.oracle.requests[w.RequestSeq][entity]
 	operation, changed := slotOperation(*w)
 	switch {
@@ -191,16 +190,16 @@ func (j *judge) sender(w *ddbmem.Write, entity string, before, after *schema.Ima
 	case changed && j.oracle.sent[sentKey{operation, entity}] != sent:
 		return nil
 	case !changed && sent.tells:
-		j.checkTelling(w, sent, before, after)
+		j.checkPending(w, sent, before, after)
 	case !changed && !sent.transaction:
 		return nil
 	}
 	return sent
 }
 
-// checkTelling checks a pending update, which leaves no id. It must not have been refused, and it may change
-// only tokens and counters, by the amounts of the update.
-func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
+// checkPending checks the landing of a pending update, which changes no op slot: it must not have been refused,
+// and it may change only tokens and counters, by the update's amounts.
+func (j *judge) checkPending(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
 	j.tally["told"]++
 	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
 		j.fail(w, "L10: a bucket that is told what was counted without it changes otherwise, or its client was refused: %v, then %v", w.Old, w.New)
@@ -221,9 +220,9 @@ func (j *judge) checkTelling(w *ddbmem.Write, sent *sentWrite, before, after *sc
 	}
 }
 
-// drain shortens the true queues of a bucket by the refill up to the instant at, at the rates in
-// held. held is nil without a bucket.
-func (j *judge) drain(entity string, held *schema.Image, at int64) {
+// drainQueues shortens the true queues of a bucket by the refill since the last call, up to the instant at, at
+// the rates in held. held is nil without a bucket.
+func (j *judge) drainQueues(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
 	if held == nil {
@@ -239,26 +238,26 @@ func (j *judge) drain(entity string, held *schema.Image, at int64) {
 		if t.queue == 0 && t.ahead.queue == 0 {
 			t.changes = 0
 		}
-		t.hold(held.Limits[i].Rate)
+		t.noteRate(held.Limits[i].Rate)
 	}
 }
 
-// slack returns the amount that wrong clocks and writes in flight may add. A clock decides the first instant
-// that counts, the present one, and one at each change of the rate in between.
-func (j *judge) slack(t *truth) int64 {
+// clockTolerance returns the amount by which a limit may exceed its bound because of wrong clocks and writes in
+// flight. It is 0 for a quota and in histories with exact clocks.
+func (j *judge) clockTolerance(t *truth) int64 {
 	if t.quota || j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
 		return 0
 	}
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// deleted replays the deletion of a bucket. An expired one must have been full; one that an
-// operator deleted may owe anything.
-func (j *judge) deleted(w *ddbmem.Write, entity string, before *schema.Image) {
+// replayDeletion replays the deletion of a bucket. An expired one must have been full; one that an operator
+// deleted may owe anything.
+func (j *judge) replayDeletion(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
 	for _, name := range before.Set.Names {
-		if t := j.buckets[entity][name]; w.Expired && t != nil && owes(t, w.Old, name, w.Time.UnixMilli()+j.rules.skew) > j.slack(t) {
+		if t := j.buckets[entity][name]; w.Expired && t != nil && debtOf(t, w.Old, name, w.Time.UnixMilli()+j.rules.skew) > j.clockTolerance(t) {
 			j.fail(w, "L1: deleted while %s owed %d", name, t.queue)
 		}
 	}
@@ -276,7 +275,7 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	}
 	for _, name := range limitNames {
 		if after.Set.Index(name) < 0 {
-			j.absent[bucketIn(w.New)+"#"+name] = true
+			j.absent[bucketOfItem(w.New)+"#"+name] = true
 		}
 	}
 	for _, name := range after.Set.Names {
@@ -298,9 +297,9 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	}
 }
 
-// landed returns the ops of the write whose give-back took effect in the bucket. It is empty if
-// the write made the bucket.
-func (j *judge) landed(sent *sentWrite, before, after *schema.Image) []*lane.Op {
+// landedGiveBacks returns the operations of the sent write with a give-back that took effect in the bucket, so
+// that each can be counted to land once. It is empty if the write made the bucket.
+func (j *judge) landedGiveBacks(sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
 		return nil // the creation of a bucket drops refunds
 	}
@@ -329,8 +328,9 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 	return 0
 }
 
-// filled replays an administrator's change f of a bucket. It must change tokens alone, once.
-func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image) {
+// replayFilling replays an administrator's change f of a bucket: a reset, a top-up or a grant. It must change
+// tokens alone, once.
+func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema.Image) {
 	j.tally["filled"]++
 	if j.fillings[f.id] {
 		j.fail(w, "L5: operation %s was done twice", f.id)
@@ -345,19 +345,18 @@ func (j *judge) filled(w *ddbmem.Write, f *filling, before, after *schema.Image)
 		return
 	}
 	for i, name := range after.Set.Names {
-		x := fill{w: w, f: f, t: j.buckets[bucketIn(w.New)][name], exact: j.rules.exact, skew: j.rules.skew, horizon: j.rules.horizon, name: name, at: w.Time.UnixMilli()}
-		x.limit(&before.Limits[i], &after.Limits[i], after.State(i))
+		x := fill{w: w, f: f, t: j.buckets[bucketOfItem(w.New)][name], exact: j.rules.exact, skew: j.rules.skew, horizon: j.rules.horizon, name: name, at: w.Time.UnixMilli()}
+		x.replayLimit(&before.Limits[i], &after.Limits[i], after.State(i))
 		for _, wrong := range x.wrong {
 			j.fail(w, "%s", wrong)
 		}
 	}
 }
 
-// created replays the first write of a bucket, which must charge a limit. The limits begin
-// without a history.
-func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
+// checkCreation checks the first write of a bucket, which must charge a limit, and counts the new incarnation.
+func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
-	j.made[bucketIn(w.New)+"#"+string(after.Of())] = j.incarnations[bucketIn(w.New)]
+	j.made[bucketOfItem(w.New)+"#"+string(after.Of())] = j.incarnations[bucketOfItem(w.New)]
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.Of(name)
@@ -366,15 +365,15 @@ func (j *judge) created(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	if !charged {
 		j.fail(w, "L7: an item was made without a charge: %v", sent.sums)
 	}
-	delete(j.buckets, bucketIn(w.New))
+	delete(j.buckets, bucketOfItem(w.New))
 }
 
-// inForce records a violation if a granted take was decided under an outdated configuration,
-// unless newer ones could not be read.
-func (j *judge) inForce(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
+// checkConfig records a violation if a granted take was decided under an outdated configuration, unless newer
+// ones could not be read.
+func (j *judge) checkConfig(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&
-		!j.oracle.inForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) &&
+		!j.oracle.wasInForce(entity, string(after.Fingerprint), sent.decided-j.rules.configWithin, at) &&
 		!j.oracle.unreadBetween(sent.decided-j.rules.unread, at) {
 		j.fail(w, "L8: %s was charged under a configuration out of force: %x, of %x", entity, after.Fingerprint, j.oracle.configs[entity])
 	}

@@ -2,11 +2,10 @@ package laws
 
 import "fmt"
 
-// ledger compares the grants to callers and the holdings of their leases with the debits. The grants may not
-// exceed the debits for answered callers. A lease may not hold more than its debits less its give-backs.
-// Without faults both are exact, for every limit that was present all along: denied and cancelled callers
-// hold nothing.
-func (j *judge) ledger(h *history) {
+// checkLedgers compares, after the replay, the debits of each limit with the grants that callers were told and
+// with the holdings of their leases. Without faults both must be equal, for every limit that was present all
+// along.
+func (j *judge) checkLedgers(h *history) {
 	for key, told := range h.told {
 		if acc := j.accountAt(key); told > acc.granted {
 			j.violations = append(j.violations, fmt.Sprintf("L9: callers were granted %d of %s, debited were only %d", told, key, acc.granted))
@@ -14,7 +13,7 @@ func (j *judge) ledger(h *history) {
 	}
 	owed := j.oracle.allOwed()
 	for key, n := range j.oracle.uncounted { // holdings in a window that has ended
-		if h.quotas.has(key) {
+		if h.quotas.isQuotaKey(key) {
 			owed[key] += n
 		}
 	}
@@ -31,11 +30,11 @@ func (j *judge) ledger(h *history) {
 		j.violations = append(j.violations, l.stake.checkHoldings(levels, j.absent, owed)...)
 	}
 	for _, s := range j.suspects {
-		if !s.owed() {
+		if !s.isDegraded() {
 			j.violations = append(j.violations, s.wrong...)
 		}
 	}
-	j.lapsedAll()
+	j.checkLapsed()
 	j.checkSums(h)
 	for key, acc := range j.accounts {
 		net, exact := acc.granted+acc.adjusted-acc.back, j.rules.exact && !j.absent[key]
@@ -49,16 +48,16 @@ func (j *judge) ledger(h *history) {
 // checkSums checks that the holdings of all leases equal the counts of all levels, each call counted once.
 func (j *judge) checkSums(h *history) {
 	for _, of := range []string{resource, group} {
-		j.onceOn(h, of)
+		j.checkOnce(h, of)
 	}
 }
 
-// onceOn checks, for the calls on one resource, that the leases hold as much of each limit as the
-// levels counted, each call once.
-func (j *judge) onceOn(h *history, of string) {
+// checkOnce checks, for the calls on one resource, that the leases hold as much of each limit as the counters
+// of all levels show. A call that several levels count counts once.
+func (j *judge) checkOnce(h *history, of string) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
-		for _, entity := range h.charged() {
+		for _, entity := range h.chargedEntities() {
 			bucket := bucketOf(entity, of)
 			acc := j.account(bucket, name)
 			counted += acc.granted + acc.adjusted + acc.told - acc.back - acc.passed
@@ -84,9 +83,9 @@ func (j *judge) onceOn(h *history, of string) {
 	}
 }
 
-// lapsedAll checks, without faults, that no counter includes prefetched tokens that were never
+// checkLapsed checks at the end, without faults, that no counter includes prefetched tokens that were never
 // admitted.
-func (j *judge) lapsedAll() {
+func (j *judge) checkLapsed() {
 	for entity, truths := range j.buckets {
 		for name, t := range truths {
 			if held := t.ahead.held; held != 0 && j.rules.exact && !j.absent[entity+"#"+name] {

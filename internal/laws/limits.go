@@ -21,29 +21,29 @@ type replay struct {
 	before, after *schema.Image // before is nil if the write made the item
 }
 
-// limits replays a write on every limit of the bucket's item: the removed ones, then those after
-// it. before is nil if the write made the item.
-func (j *judge) limits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
+// replayLimits replays a committed write on every limit of the bucket's item: first on those that it removed,
+// then on those after it. before is nil if the write made the item.
+func (j *judge) replayLimits(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image, at int64) {
 	if j.buckets[entity] == nil {
 		j.buckets[entity] = map[string]*truth{}
 	}
 	r := &replay{j, w, entity, at, sent, j.buckets[entity], before, after}
 	if before != nil {
-		r.removed()
+		r.replayRemovals()
 	}
 	for k := range after.Set.Names {
-		r.limit(k)
+		r.replayLimit(k)
 	}
 }
 
-// removed checks that each limit missing after the write owed nothing, and drops its truth.
-func (r *replay) removed() {
+// replayRemovals checks that each limit missing after the write owed nothing, and drops its truth.
+func (r *replay) replayRemovals() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
 			continue
 		}
 		r.j.tally["removed"]++
-		if t := r.truths[name]; t != nil && owes(t, r.w.Old, name, r.at+r.j.rules.skew) > r.j.slack(t) {
+		if t := r.truths[name]; t != nil && debtOf(t, r.w.Old, name, r.at+r.j.rules.skew) > r.j.clockTolerance(t) {
 			r.fail("L8: %s was removed while it owed %d", name, t.queue)
 		}
 		if t := r.truths[name]; t != nil {
@@ -53,21 +53,21 @@ func (r *replay) removed() {
 	}
 }
 
-// limit replays the write on the k-th limit of the item after it. It checks the counter, the
-// queue or the quota, and the prefetched tokens, and adds to the account.
-func (r *replay) limit(k int) {
+// replayLimit replays the write on the k-th limit of the item after it. It checks the counter, the queue or the
+// quota, and the prefetched tokens, and adds to the account.
+func (r *replay) replayLimit(k int) {
 	i, name, l := -1, r.after.Set.Names[k], &r.after.Limits[k]
 	if r.before != nil {
 		i = r.before.Set.Index(name)
 	}
 	a := r.sent.sums.Of(name)
-	debited, dropped := r.sent.aheadIn(name)
-	lapsed := r.lapses(name, a)
+	debited, dropped := r.sent.prefetchOf(name)
+	lapsed := r.lapsedTokens(name, a)
 	dropped -= lapsed
 	a.Late += dropped
 	was, is := quotaIn(r.w.Old, name), quotaIn(r.w.New, name)
 	if i < 0 {
-		r.appeared(k, name, a, is)
+		r.addTruth(k, name, a, is)
 	} else {
 		if back := r.j.appliedBack(r.sent, name, r.before, r.after); back != a.Back {
 			r.j.dropped++
@@ -76,27 +76,27 @@ func (r *replay) limit(k int) {
 				r.fail("L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
 		}
-		r.counted(name, a)
+		r.checkCounter(name, a)
 		if was == nil && is == nil {
-			r.changed(r.truths[name], name, a)
+			r.applyToQueue(r.truths[name], name, a)
 		}
 	}
-	r.passes(name, a, lapsed != 0)
-	faster := i >= 0 && was == nil && is == nil && quicker(l.Rate, r.before.Limits[i].Rate)
+	r.checkPassed(name, a, lapsed != 0)
+	faster := i >= 0 && was == nil && is == nil && isFaster(l.Rate, r.before.Limits[i].Rate)
 	t := r.truths[name]
 	t.ahead.held -= lapsed
 	a.Late += lapsed // it was never charged to a caller
 	switch {
 	case is == nil && (was == nil || i < 0):
-		r.charged(name, a, t, l, faster)
+		r.chargeQueue(name, a, t, l, faster)
 	case i < 0:
 		t.queue, t.mixed = is.n-is.tokens, true
-		r.j.inWindow[r.lotOf(name, is.key())] += a.Take + a.Adjust
+		r.j.inWindow[r.lotOf(name, is.windowName())] += a.Take + a.Adjust
 	default:
-		r.quota(t, name, a, was, is)
+		r.replayQuota(t, name, a, was, is)
 	}
-	r.booked(name, a)
-	r.windows(name, is.key(), slices.Contains(r.sent.landedIn, r.j.incarnations[r.entity]))
+	r.bookAmounts(name, a)
+	r.bookWindows(name, is.windowName(), slices.Contains(r.sent.landedIn, r.j.incarnations[r.entity]))
 	if r.sent.landings == 1 && r.sent.granted {
 		t.ahead.held += debited
 	}
@@ -105,18 +105,18 @@ func (r *replay) limit(k int) {
 	}
 	switch {
 	case is != nil:
-		r.quotaWorth(name, is, r.after.State(k))
+		r.checkQuotaLevel(name, is, r.after.State(k))
 	case r.j.rules.exact:
-		r.checkWorth(name, a.Take, t, r.after.State(k))
+		r.checkTokens(name, a.Take, t, r.after.State(k))
 	}
 }
 
-// appeared begins the truth of the k-th limit, which the write added to the item. is is its
-// quota, nil for a token bucket.
-func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
+// addTruth begins the truth of the k-th limit, which the write added to the item, and checks its first tokens.
+// is is its quota, nil for a token bucket.
+func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
-	if r.added(name, a, l); is != nil {
-		r.addedQuota(name, is)
+	if r.checkFull(name, a, l); is != nil {
+		r.checkFirstWindow(name, is)
 		r.truths[name].quota = true
 	}
 	r.truths[name].ahead.held = r.j.heldOf[r.entity+"#"+name]
@@ -125,8 +125,8 @@ func (r *replay) appeared(k int, name string, a plan.Row, is *storedQuota) {
 	}
 }
 
-// added checks that a limit new in the item is full, less the charges of the write.
-func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
+// checkFull checks that a limit new in the item is full, less the charges of the write.
+func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
 	charged := l.Burst - out - l.Tokens // a quota may be charged a pending update, if it has room
@@ -138,65 +138,66 @@ func (r *replay) added(name string, a plan.Row, l *schema.Stored) {
 	}
 }
 
-// counted checks that the limit's counter moved by the write's consumption.
-func (r *replay) counted(name string, a plan.Row) {
+// checkCounter checks that the limit's counter moved by the write's consumption.
+func (r *replay) checkCounter(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
 		r.fail("L4: the counter of %s moved by %d for %d", name, got, want)
 	}
 }
 
-// changed applies give-backs and changed parameters to the queue of a token bucket. Tokens taken
-// while the limit was a quota are not given back.
-func (r *replay) changed(t *truth, name string, a plan.Row) {
+// applyToQueue shortens the true queue of a token bucket by the write's give-backs, and adapts it to changed
+// parameters. Tokens taken while the limit was a quota are not given back.
+func (r *replay) applyToQueue(t *truth, name string, a plan.Row) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
 	switch {
 	case !t.mixed || a.Back == 0:
 	case !r.sent.tells:
-		_, a.Back = r.returned(name, "")
-	case r.ofAnotherLife(name, a):
+		_, a.Back = r.allowedGiveBacks(name, "")
+	case r.isOfEarlierLife(name, a):
 		a.Back = 0
 	}
 	t.queue = max(0, t.queue-a.Back)
-	t.ahead.returns(a.Back, r.at, r.j.rules.horizon)
+	t.ahead.subtract(a.Back, r.at, r.j.rules.horizon)
 	if was.Rate != is.Rate {
 		t.changes++
 		t.ahead.queue += max(0, is.Burst-was.Burst)
-		t.ahead.returns(was.Burst-is.Burst, r.at, r.j.rules.horizon)
+		t.ahead.subtract(was.Burst-is.Burst, r.at, r.j.rules.horizon)
 		t.queue = max(0, t.queue+is.Burst-was.Burst) // a raise does not fill, a cut clamps
 	}
 }
 
-// charged adds granted and adjusted amounts to the queue of a token bucket, and checks the bound
-// of admissions. With faster, a claim credits the time of its own flight at the new, higher rate.
-func (r *replay) charged(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
-	t.hold(l.Rate)
+// chargeQueue adds the write's granted and adjusted amounts to the true queue of a token bucket, and checks
+// that it stays within the burst. With faster, a claim credits the time of its own flight at the new, higher
+// rate.
+func (r *replay) chargeQueue(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
+	t.noteRate(l.Rate)
 	first := r.sent.landings == 1
 	granted := first && r.sent.granted && a.Take > 0
 	if granted || first && (a.Adjust > 0 || faster) {
-		t.surplus = max(t.surplus, r.late())
+		t.surplus = max(t.surplus, r.flightTime())
 	}
 	if granted {
-		debited, _ := r.sent.aheadIn(name)
+		debited, _ := r.sent.prefetchOf(name)
 		t.queue += a.Take
 		if wrong := r.j.admitFromMemory(t, name, a.Take-debited, l.Burst, r.at); wrong != "" {
 			r.fail("%s", wrong)
 		}
-		if over := t.queue - l.Burst - r.j.slack(t); over > 0 {
+		if over := t.queue - l.Burst - r.j.clockTolerance(t); over > 0 {
 			r.fail("L1: %s over-admitted by %d: %d taken at a queue of %d, burst %d, slack %d",
-				name, over, a.Take, t.queue-a.Take, l.Burst, r.j.slack(t))
+				name, over, a.Take, t.queue-a.Take, l.Burst, r.j.clockTolerance(t))
 		}
 	}
 	if first {
 		t.queue += a.Adjust
-		t.ahead.adjusts(a.Adjust, r.at, r.j.rules.horizon)
+		t.ahead.addAdjust(a.Adjust, r.at, r.j.rules.horizon)
 	}
 }
 
-// booked adds the write's amounts to the account of the limit. A write that lands again adds only
-// its give-backs.
-func (r *replay) booked(name string, a plan.Row) {
+// bookAmounts adds the write's amounts to the account of the limit. A write that lands again adds only its
+// give-backs.
+func (r *replay) bookAmounts(name string, a plan.Row) {
 	acc, t := r.j.account(r.entity, name), r.truths[name]
 	acc.back += a.Back
 	if r.sent.landings > 1 {
@@ -210,7 +211,7 @@ func (r *replay) booked(name string, a plan.Row) {
 		if strings.HasSuffix(r.entity, " on "+group) {
 			r.j.tally["granted by a group"]++
 		}
-		debited, _ := r.sent.aheadIn(name)
+		debited, _ := r.sent.prefetchOf(name)
 		acc.granted += a.Take - debited
 	}
 	acc.adjusted += a.Adjust
@@ -222,9 +223,9 @@ func (r *replay) booked(name string, a plan.Row) {
 	}
 }
 
-// passes checks the change of the part of the counter that a level above counts too. With kept,
-// lapsed tokens may have come off it.
-func (r *replay) passes(name string, a plan.Row, kept bool) {
+// checkPassed checks the change of the passed counter, the part of a limit's counter that a level above counts
+// too. With kept, lapsed tokens may have come off it.
+func (r *replay) checkPassed(name string, a plan.Row, kept bool) {
 	was := int64(0)
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
 		was = r.before.Limits[r.before.Set.Index(name)].Passed
@@ -238,10 +239,10 @@ func (r *replay) passes(name string, a plan.Row, kept bool) {
 	r.j.account(r.entity, name).passed += moved
 }
 
-// lapses returns the lapsed tokens that the write took off the counter. It is 0 if the client did
-// not know the limit, or the write added it.
-func (r *replay) lapses(name string, a plan.Row) int64 {
-	_, lapsed := r.sent.aheadIn(name)
+// lapsedTokens returns the lapsed prefetched tokens that the write took off the limit's counter. It is 0 if the
+// client did not know the limit, or the write added it.
+func (r *replay) lapsedTokens(name string, a plan.Row) int64 {
+	_, lapsed := r.sent.prefetchOf(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
 		return 0
 	}
@@ -256,11 +257,11 @@ func (r *replay) lapses(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// checkWorth checks, without faults, that the bucket holds its burst less its queue. After
-// collisions at full, a write may forgo a slack.
-func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
+// checkTokens checks, without faults, that the bucket holds its burst less its true queue. After collisions at
+// full, a write may leave a slack.
+func (r *replay) checkTokens(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
-	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mayForgo(s.Burst, t.fastest, take) {
+	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mostSlack(s.Burst, t.fastest, take) {
 		r.fail("L2: %s is worth %d, not %d, after %d refusals at full", name, s.Level(r.at), s.Burst-t.queue, r.sent.clashes)
 	}
 	if forgone > t.forgone {
@@ -269,10 +270,9 @@ func (r *replay) checkWorth(name string, take int64, t *truth, s bucket.State) {
 	t.forgone = forgone
 }
 
-// mayForgo returns the largest slack that a write may leave below the burst. It is 0 for a client without
-// refusals at full. After one or two refusals it is the refill of 32 or 64 ms at the fastest rate so far. It
-// never exceeds an eighth of the rest after the take.
-func (w *sentWrite) mayForgo(burst int64, fastest bucket.Rate, take int64) int64 {
+// mostSlack returns the largest slack that a write may leave below the burst. It is 0 for a client without
+// refusals at full, grows with each refusal, and never exceeds an eighth of the rest after the take.
+func (w *sentWrite) mostSlack(burst int64, fastest bucket.Rate, take int64) int64 {
 	switch w.clashes {
 	case 0:
 		return 0

@@ -21,9 +21,9 @@ type operator struct {
 	r *rand.Rand
 }
 
-// operate changes the configuration, expires items after a pause, or deletes an entity or a
-// bucket; p, a random number, decides.
-func (o *operator) operate(p float64) {
+// changeTable makes one random change of the table: it changes the configuration, expires items after a pause,
+// or deletes an entity or a bucket. p, a random number, decides.
+func (o *operator) changeTable(p float64) {
 	switch {
 	case p < .03:
 		o.reconfigure()
@@ -31,20 +31,20 @@ func (o *operator) operate(p float64) {
 		Elapse(time.Duration(o.r.Int64N(20*3600)) * time.Second)
 		o.h.db.ExpireNow()
 	default:
-		o.erase()
+		o.eraseBuckets()
 	}
 }
 
-// disturb kills a limiter, throttles a bucket's partition, or silences the store for a while; p,
-// a random number, decides.
-func (o *operator) disturb(p float64) {
+// causeFault kills a limiter, throttles a bucket's partition, or silences the store for a while; p, a random
+// number, decides.
+func (o *operator) causeFault(p float64) {
 	switch {
 	case p < .07:
 		o.crash()
 	case p < .08:
-		o.h.weather.throttle(o.r, o.h.entities[o.r.IntN(len(o.h.entities))])
+		o.h.weather.throttlePartition(o.r, o.h.entities[o.r.IntN(len(o.h.entities))])
 	default:
-		o.h.weather.silence(o.r)
+		o.h.weather.silenceStore(o.r)
 	}
 }
 
@@ -53,20 +53,20 @@ func (o *operator) disturb(p float64) {
 func (o *operator) reconfigure() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
-	ctx, limits := Quietly(o.h.t.Context()), o.h.limits(o.r)
+	ctx, limits := Quietly(o.h.t.Context()), o.h.randomLimits(o.r)
 	entity := o.h.entities[o.r.IntN(len(o.h.entities))]
 	if o.h.grouped && o.r.IntN(2) == 0 {
-		o.h.regroup(ctx, o.r)
-		o.h.published(ctx)
+		o.h.changeGroup(ctx, o.r)
+		o.h.publishConfig(ctx)
 		return
 	}
 	if o.h.teams != nil && o.r.IntN(3) == 0 {
-		o.enlist(ctx)
-		o.h.published(ctx)
+		o.changeTeams(ctx)
+		o.h.publishConfig(ctx)
 		return
 	}
 	if o.h.raises.IntN(4) == 0 {
-		o.raise(ctx, entity)
+		o.raiseLimit(ctx, entity)
 		return
 	}
 	var err error
@@ -84,12 +84,12 @@ func (o *operator) reconfigure() {
 	case 5:
 		err = admin.New(o.h.operator).Limits.Delete(ctx, admin.Scope{Entity: entity, Resource: resource})
 	case 6:
-		err = o.adopt(ctx, o.r.IntN(len(o.h.entities)))
+		err = o.changeParent(ctx, o.r.IntN(len(o.h.entities)))
 	default:
 		err = admin.New(o.h.operator).Limits.Set(ctx, admin.Scope{Everyone: true}, limits)
 	}
 	require.NoError(o.h.t, err)
-	o.h.published(ctx)
+	o.h.publishConfig(ctx)
 }
 
 // setSource replaces the limits of a source. Sometimes it sets only some, which extend the less
@@ -117,9 +117,9 @@ func unsetSource(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raise raises one limit of an entity at a random source, and records the configuration now and
-// when the raise ends. It ignores a refusal. h.mu must be held.
-func (o *operator) raise(ctx context.Context, entity string) {
+// raiseLimit raises one limit of an entity at a random source, and records the configuration now and when the
+// raise ends. It ignores a refusal. h.mu must be held.
+func (o *operator) raiseLimit(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
 	if len(inForce) == 0 {
 		return
@@ -132,41 +132,41 @@ func (o *operator) raise(ctx context.Context, entity string) {
 		return
 	}
 	require.NoError(o.h.t, err)
-	o.h.published(ctx)
+	o.h.publishConfig(ctx)
 	o.h.raised++
 	time.AfterFunc(time.Until(until), func() {
 		o.h.mu.Lock()
 		defer o.h.mu.Unlock()
 		if !o.h.over {
-			o.h.published(ctx)
+			o.h.publishConfig(ctx)
 		}
 	})
 }
 
-// requota replaces, for everybody, the limit that may be a quota. Half of the time it waits until
-// all limiters read the change.
-func (o *operator) requota() {
+// changeQuota replaces, for everybody, the limit that may be a quota. Half of the time it waits until all
+// limiters read the change.
+func (o *operator) changeQuota() {
 	o.h.mu.Lock()
 	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
 	name := o.h.quotas.name
 	c, err := limits.GetConfig(ctx, admin.Scope{Everyone: true})
 	require.NoError(o.h.t, err)
 	others := slices.DeleteFunc(c.Limits, func(l dynalimit.Limit) bool { return l.Name == name })
-	require.NoError(o.h.t, limits.Set(ctx, admin.Scope{Everyone: true}, append(others, o.h.limit(o.r, name))))
-	o.h.published(ctx)
+	require.NoError(o.h.t, limits.Set(ctx, admin.Scope{Everyone: true}, append(others, o.h.randomLimit(o.r, name))))
+	o.h.publishConfig(ctx)
 	o.h.mu.Unlock()
 	if o.r.IntN(2) == 0 {
 		Elapse(configTTL)
 	}
 }
 
-// adopt removes or replaces the parent of the i-th entity, or changes how it counts. It creates
-// the record again if it was deleted.
-func (o *operator) adopt(ctx context.Context, i int) error {
+// changeParent removes or replaces the parent of the i-th entity, or changes how it counts. It creates the
+// record again if it was deleted.
+func (o *operator) changeParent(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
 	next := Link(o.h.entities, i, o.h.links)
-	if errors.Is(err, admin.ErrNotFound) { // enlist took it away
+	if errors.Is(err, admin.ErrNotFound) { // changeTeams took it away
 		return entities.Create(ctx, next)
 	}
 	if err != nil {
@@ -192,12 +192,12 @@ func (o *operator) crash() {
 	go m.limiter.Close(o.h.ctx)
 	o.h.retired = append(o.h.retired, m)
 	o.h.leases = slices.DeleteFunc(o.h.leases, func(l *grant) bool { return l.owner == m })
-	o.h.members[i] = o.h.member()
+	o.h.members[i] = o.h.newMember()
 }
 
-// erase deletes the leaf with its limits and buckets, despite debts and open leases, and creates
-// it again. Or it deletes one bucket, perhaps of a parent.
-func (o *operator) erase() {
+// eraseBuckets deletes the leaf with its limits and buckets, despite debts and open leases, and creates it
+// again. Or it deletes one bucket, perhaps of a parent.
+func (o *operator) eraseBuckets() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
 	ctx, i := Quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
@@ -210,5 +210,5 @@ func (o *operator) erase() {
 	}
 	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Delete(ctx, o.h.entities[0]))
 	require.NoError(o.h.t, admin.New(o.h.operator).Entities.Create(ctx, Link(o.h.entities, 0, o.h.links)))
-	o.h.published(ctx)
+	o.h.publishConfig(ctx)
 }

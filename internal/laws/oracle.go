@@ -91,9 +91,9 @@ func newOracle() *oracle {
 	return &oracle{sent: map[sentKey]*sentWrite{}, requests: map[int64]carried{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
 
-// committed records a committed write of a bucket, or the record of an administrator's operation.
-// The store calls it for every write; it takes o.mu.
-func (o *oracle) committed(w ddbmem.Write) {
+// recordCommit records a committed write of a bucket, or the record of an administrator's operation, for the
+// judge. The store calls it for every write; it takes o.mu.
+func (o *oracle) recordCommit(w ddbmem.Write) {
 	item := w.New
 	if item == nil {
 		item = w.Old
@@ -102,7 +102,7 @@ func (o *oracle) committed(w ddbmem.Write) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if strings.HasPrefix(sk, "#OPERATION#") && w.Old == nil {
-		f, err := fillingOf(w.New)
+		f, err := decodeFilling(w.New)
 		if o.fillings[w.RequestSeq] = f; err != nil {
 			o.strange = append(o.strange, fmt.Sprintf("an operation that cannot be read: %v", err))
 		}
@@ -119,7 +119,7 @@ func (o *oracle) listenTo(desk *call.Desk) {
 	lanes := desk.Lanes
 	met := &clashes{by: map[string]int{}}
 	lanes.OnSend = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
-		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.at(nameOf(bucket))}
+		w := &sentWrite{sums: slices.Clone(s), decided: time.Now().UnixMilli(), clashes: met.countOf(bucketOfLane(bucket))}
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
@@ -129,7 +129,7 @@ func (o *oracle) listenTo(desk *call.Desk) {
 		}
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		o.sent[sentKey{operation, nameOf(bucket)}] = w
+		o.sent[sentKey{operation, bucketOfLane(bucket)}] = w
 	}
 	tells := map[string]*sentWrite{}
 	lanes.OnTell = func(bucket *lane.Lane, operation uint64, s plan.Rows) {
@@ -137,16 +137,16 @@ func (o *oracle) listenTo(desk *call.Desk) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		for _, n := range s {
-			key := nameOf(bucket) + "#" + n.Name
+			key := bucketOfLane(bucket) + "#" + n.Name
 			if o.uncounted[key] += max(0, -n.Late); n.Window != 0 { // one sum includes pending updates of quotas
 				o.uncounted[key] = math.MaxInt64 / 4
 			}
 		}
 		if operation != 0 {
-			o.sent[sentKey{operation, nameOf(bucket)}] = w
+			o.sent[sentKey{operation, bucketOfLane(bucket)}] = w
 			return
 		}
-		tells[nameOf(bucket)] = w // one at a time
+		tells[bucketOfLane(bucket)] = w // one at a time
 	}
 	lanes.OnOwe = o.recordOwed
 	lanes.OnServe = o.recordServed
@@ -163,8 +163,8 @@ func (o *oracle) listenTo(desk *call.Desk) {
 	desk.Transact = transactions{next: desk.Transact, sent: find, met: met, mu: &o.mu}.transact
 }
 
-// recordOwed adds amounts to those that wait to be given back to a bucket. It ignores amounts
-// that come off the counter alone.
+// recordOwed adds amounts of no named lease that a lane keeps to give back to its bucket later. It ignores
+// amounts that come off the counter alone.
 func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -172,7 +172,7 @@ func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 		if a.Window < 0 { // it comes off the counter alone
 			continue
 		}
-		o.owed[nameOf(bucket)+"#"+a.Name] += a.Amount
+		o.owed[bucketOfLane(bucket)+"#"+a.Name] += a.Amount
 	}
 }
 
@@ -189,13 +189,15 @@ type carried map[string]*sentWrite
 
 type carriedKey struct{}
 
-// in returns a context whose requests carry the writes, for arrived.
-func (c carried) in(ctx context.Context) context.Context {
+// withContext returns ctx with the records of a request's writes, so that recordArrival finds them when the
+// request reaches the store.
+func (c carried) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
-// arrived records the writes that the request's context carries, when it reaches the store.
-func (o *oracle) arrived(q *ddbmem.Request) {
+// recordArrival records which writes a request carries, from its context. The store calls it before it executes
+// the request.
+func (o *oracle) recordArrival(q *ddbmem.Request) {
 	if c, _ := q.Context.Value(carriedKey{}).(carried); c != nil {
 		o.mu.Lock()
 		defer o.mu.Unlock()
@@ -209,8 +211,8 @@ type delivered struct{ write *sentWrite }
 // outcomes records the outcomes of lanes' writes.
 type outcomes struct{ mu *sync.Mutex }
 
-// Begin implements lane.Trace. It prepares the record of a lane's write, and records the outcome
-// at the end.
+// Begin implements lane.Trace. It prepares the record of a lane's write, which listening.Update fills in, and
+// the returned function records whether the write landed or was refused.
 func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, func(lane.Answer)) {
 	d := &delivered{}
 	return context.WithValue(ctx, delivered{}, d), func(a lane.Answer) {
@@ -220,7 +222,7 @@ func (o outcomes) Begin(ctx context.Context, _ lane.Writing) (context.Context, f
 	}
 }
 
-// Paced implements lane.Trace.
+// Paced implements lane.Trace. It does nothing, because the laws do not judge the pace of writes.
 func (outcomes) Paced(lane.Paced) {}
 
 // listening is a store that records the operations of a lane.
@@ -237,11 +239,11 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 	if !is {
 		return s.Store.Update(ctx, key, st, hint, slot)
 	}
-	w := s.sent(operationIn(st.Values), bucketIn(key))
+	w := s.sent(operationIn(st.Values), bucketOfItem(key))
 	d.write = w
-	a := s.Store.Update(carried{bucketIn(key): w}.in(ctx), key, st, hint, slot)
+	a := s.Store.Update(carried{bucketOfItem(key): w}.withContext(ctx), key, st, hint, slot)
 	if a.Verdict == ddb.Refused {
-		s.met.countRefused(bucketIn(key), st, a.Image)
+		s.met.countRefused(bucketOfItem(key), st, a.Image)
 	}
 	return a
 }
@@ -251,7 +253,7 @@ func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.Li
 	of := bucketOf(c.Entity, c.Resource)
 	w := s.sent(binary.BigEndian.Uint64(c.OpID), of)
 	ctx.Value(delivered{}).(*delivered).write = w
-	return s.Store.Create(carried{of: w}.in(ctx), c, hint, slot)
+	return s.Store.Create(carried{of: w}.withContext(ctx), c, hint, slot)
 }
 
 // operationIn returns the operation in a write's own id, which is the first value of an update and in every
@@ -284,13 +286,13 @@ func (s transactions) transact(ctx context.Context, t *store.Transaction, slot i
 		} else {
 			values, key = item.Update.ExpressionAttributeValues, item.Update.Key
 		}
-		writes[bucketIn(key)] = s.sent(operationIn(values), bucketIn(key))
+		writes[bucketOfItem(key)] = s.sent(operationIn(values), bucketOfItem(key))
 	}
-	v, images, err := s.next(writes.in(ctx), t, slot)
+	v, images, err := s.next(writes.withContext(ctx), t, slot)
 	for place, image := range images {
 		if u := t.Items[place].Update; v == ddb.Refused && u != nil {
 			st := schema.Statement{Update: *u.UpdateExpression, Condition: *u.ConditionExpression, Names: u.ExpressionAttributeNames, Values: u.ExpressionAttributeValues}
-			s.met.countRefused(bucketIn(u.Key), st, image)
+			s.met.countRefused(bucketOfItem(u.Key), st, image)
 		}
 	}
 	s.mu.Lock()
@@ -316,16 +318,16 @@ func slotOperation(w ddbmem.Write) (uint64, bool) {
 	return 0, false
 }
 
-// configured records that the configuration with this fingerprint is in force for an entity from
-// the instant at on.
-func (o *oracle) configured(entity, fingerprint string, at int64) {
+// recordConfig records that the configuration with this fingerprint is in force for an entity from the instant
+// at on.
+func (o *oracle) recordConfig(entity, fingerprint string, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.configs[entity] = append(o.configs[entity], configSince{at, fingerprint})
 }
 
-// unanswered records that a read of configurations gets no answer now.
-func (o *oracle) unanswered() {
+// recordUnread records that a read of configurations gets no answer now.
+func (o *oracle) recordUnread() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unread = append(o.unread, time.Now().UnixMilli())
@@ -336,8 +338,9 @@ func (o *oracle) unreadBetween(from, to int64) bool {
 	return slices.ContainsFunc(o.unread, func(at int64) bool { return from <= at && at <= to })
 }
 
-// inForce reports whether a fingerprint was in force at any time between from and to.
-func (o *oracle) inForce(entity, fingerprint string, from, to int64) bool {
+// wasInForce reports whether the configuration with a fingerprint was in force for an entity at any time
+// between from and to.
+func (o *oracle) wasInForce(entity, fingerprint string, from, to int64) bool {
 	list := o.configs[entity]
 	for i, c := range list {
 		until := int64(1) << 62
@@ -365,13 +368,13 @@ type served struct {
 	back bool
 }
 
-// recordServed records a call that a lane admitted from memory. If s is put back, it marks the
-// recorded call instead.
+// recordServed records a call that a lane admitted from prefetched tokens. If s puts such tokens back, it marks
+// the call as withdrawn instead.
 func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !s.Back {
-		o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, nameOf(from), stakeOf(ctx), s, false})
+		o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, bucketOfLane(from), stakeOf(ctx), s, false})
 		return
 	}
 	for _, e := range slices.Backward(o.served) {
@@ -380,13 +383,13 @@ func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Serve
 			return
 		}
 	}
-	o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, nameOf(from), nil, s, true})
-	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, nameOf(from)))
+	o.served = append(o.served, &served{len(o.writes), time.Now().UnixMilli(), from, bucketOfLane(from), nil, s, true})
+	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, bucketOfLane(from)))
 }
 
-// aheadIn returns a write's prefetch of a limit, and the lapsed tokens that it takes off the counter. A
+// prefetchOf returns a write's prefetch of a limit, and the lapsed tokens that it takes off the counter. A
 // transaction, which is sent outside the lane, has neither.
-func (w *sentWrite) aheadIn(name string) (debited, lapsed int64) {
+func (w *sentWrite) prefetchOf(name string) (debited, lapsed int64) {
 	if w.transaction {
 		return 0, 0
 	}
@@ -412,8 +415,8 @@ type filling struct {
 	Add    map[string]int64 `json:"add"`
 }
 
-// fillingOf decodes the record of an operation.
-func fillingOf(item schema.Item) (*filling, error) {
+// decodeFilling decodes the record of an administrator's reset, top-up or grant.
+func decodeFilling(item schema.Item) (*filling, error) {
 	o, _ := schema.DecodeOperation(item)
 	f := &filling{id: o.ID, reset: o.Action == "bucket_reset", grant: o.Action == "bucket_granted"}
 	return f, json.Unmarshal([]byte(o.Arguments), f)

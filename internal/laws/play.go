@@ -60,20 +60,20 @@ func Play(t *testing.T, seed uint64, mode Mode, inside Inside) Report {
 		h := newHistory(t, seed, mode, inside)
 		defer h.close()
 		workers := 1 + int(seed%4)
-		j = h.run(workers, 48)
+		j = h.runSteps(workers, 48)
 		for _, err := range h.errs {
 			j.violations = append(j.violations, fmt.Sprintf("unexpected error: %v", err))
 		}
 		if h.bounds().exact && len(j.violations) == 0 && !h.closed {
-			h.honest(j)
+			h.checkDenials(j)
 		}
 	})
 	return Report{Violations: j.violations, Tally: j.tally}
 }
 
-// run lets concurrent workers share the given number of random steps, waits until all writes have
-// landed, and returns the judge after its replay.
-func (h *history) run(workers, steps int) *judge {
+// runSteps lets concurrent workers share the given number of random steps, waits until all writes have landed,
+// and returns the judge after its replay.
+func (h *history) runSteps(workers, steps int) *judge {
 	var group sync.WaitGroup
 	luck := make([]*rand.Rand, workers) // before any worker runs, because a crash draws from h.r too
 	for i := range luck {
@@ -82,16 +82,16 @@ func (h *history) run(workers, steps int) *judge {
 	for _, r := range luck {
 		group.Go(func() {
 			for range steps / workers {
-				(&worker{h, r}).step()
+				(&worker{h, r}).makeStep()
 			}
 		})
 	}
 	group.Wait()
-	h.rest()
+	h.awaitRest()
 	j := newJudge(h.oracle, h.bounds())
 	j.tally["raised until a time"] = h.raised
 	if len(j.verify()) == 0 {
-		j.ledger(h)
+		j.checkLedgers(h)
 	}
 	return j
 }

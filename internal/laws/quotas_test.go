@@ -30,17 +30,17 @@ func TestGivesBackToTheWindowThatItTookIn(t *testing.T) {
 		"of where it took nothing": {[]part{ofNone}, 1000, 1000}, // whatever its client says
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, s := staked(t.Context())
+			_, s := withStake(t.Context())
 			r := &replay{j: newJudge(newOracle(), bounds{}), entity: "key"}
-			r.j.tookIn(s, r.lotOf("tpm", ""), 1000)
+			r.j.bookTaken(s, r.lotOf("tpm", ""), 1000)
 			r.recordFlip("tpm")
-			r.j.tookIn(s, r.lotOf("tpm", hour), 1000)
+			r.j.bookTaken(s, r.lotOf("tpm", hour), 1000)
 			var must, may int64
 			for _, one := range test.gives {
 				one.stake = s
 				r.sent = &sentWrite{calls: []part{one}}
-				must, may = r.returned("tpm", hour)
-				r.windows("tpm", hour, false)
+				must, may = r.allowedGiveBacks("tpm", hour)
+				r.bookWindows("tpm", hour, false)
 			}
 			require.Equal(t, test.must, must)
 			require.Equal(t, test.may, may)

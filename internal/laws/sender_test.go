@@ -34,13 +34,13 @@ func TestWriteIsThatOfItsRequest(t *testing.T) {
 	o := newOracle()
 	o.sent[sentKey{operation, "key"}] = &sentWrite{transaction: true, sums: plan.Rows{{Name: "rpd", Amounts: bucket.Amounts{Take: amount}}}}
 	for seq, w := range []*sentWrite{lost, landed, later} {
-		o.arrived(&ddbmem.Request{Seq: int64(seq), Context: carried{"key": w}.in(context.Background())})
+		o.recordArrival(&ddbmem.Request{Seq: int64(seq), Context: carried{"key": w}.withContext(context.Background())})
 	}
 	j := newJudge(o, bounds{})
-	require.Same(t, landed, j.sender(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)))
+	require.Same(t, landed, j.findSent(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)))
 	require.Empty(t, j.violations)
-	require.Nil(t, j.sender(&ddbmem.Write{RequestSeq: 9, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)), "nobody's")
+	require.Nil(t, j.findSent(&ddbmem.Write{RequestSeq: 9, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount)), "nobody's")
 	landed.refused = true
-	j.sender(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount))
+	j.findSent(&ddbmem.Write{RequestSeq: 1, Old: item, New: item}, "key", holding(5*amount, 0), holding(4*amount, amount))
 	require.NotEmpty(t, j.violations, "a write that was refused does not land")
 }

@@ -12,10 +12,10 @@ func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) 
 		return ""
 	}
 	t.ahead.queue += amount
-	bound := burst + j.slack(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sum(at-j.rules.horizon)
+	bound := burst + j.clockTolerance(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sum(at-j.rules.horizon)
 	if over := t.ahead.queue - bound; over > 0 && amount > 0 {
 		wrong = fmt.Sprintf("L1: %s admitted %d too much: %d at a queue of %d, burst %d, slack %d, given back %d",
-			name, over, amount, t.ahead.queue-amount, burst, j.slack(t), t.ahead.most)
+			name, over, amount, t.ahead.queue-amount, burst, j.clockTolerance(t), t.ahead.most)
 	}
 	if excess := t.ahead.queue - burst; excess > 0 && amount > 0 {
 		j.tally["admitted above the burst"]++
@@ -23,32 +23,32 @@ func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) 
 	return wrong
 }
 
-// serve replays the calls admitted from memory before the n-th committed write.
-func (j *judge) serve(n int) {
+// replayServed replays the calls that lanes admitted from prefetched tokens before the n-th committed write.
+func (j *judge) replayServed(n int) {
 	for len(j.oracle.served) > 0 && j.oracle.served[0].after <= n {
 		e := j.oracle.served[0]
 		j.oracle.served = j.oracle.served[1:]
 		if !e.back {
 			j.tally["served"]++
-			j.admitted(e)
+			j.replayAdmission(e)
 		}
 	}
 }
 
-// admitted replays one call admitted from memory. It adds to the account and stake of each limit,
-// and to the queue of admissions if the bucket is still the same.
-func (j *judge) admitted(e *served) {
+// replayAdmission replays one call admitted from prefetched tokens. It adds to the account and stake of each
+// limit, and to the queue of admissions if the bucket is still the same.
+func (j *judge) replayAdmission(e *served) {
 	here, current := j.made[e.entity+"#"+string(e.Incarnation)]
 	current = current && here == j.incarnations[e.entity] && j.images[e.entity] != nil
 	if current {
-		j.drain(e.entity, j.images[e.entity], e.at)
+		j.drainQueues(e.entity, j.images[e.entity], e.at)
 	}
 	for _, a := range e.Amounts {
 		j.account(e.entity, a.Name).granted += a.Amount
 		if e.stake != nil {
-			l := e.stake.wholeStake().lot(lot{e.entity, here, a.Name})
+			l := e.stake.wholeStake().lotFor(lot{e.entity, here, a.Name})
 			l.debited, l.told = l.debited+a.Amount, l.told+a.Amount
-			j.tookIn(e.stake.wholeStake(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
+			j.bookTaken(e.stake.wholeStake(), windowLot{entity: e.entity, incarnation: here, limit: a.Name}, a.Amount)
 		}
 		if !current {
 			continue // a deleted bucket is owed nothing

@@ -45,8 +45,9 @@ const (
 	inZone      // since the kind, the unit or the zone changed
 )
 
-// owed reports whether part of it was counted without a bucket.
-func (s *stake) owed() bool {
+// isDegraded reports whether a bucket of the lease did not answer, so that the outage policy admitted a part of
+// it. Its debits in the store are then not exact.
+func (s *stake) isDegraded() bool {
 	return s.held != nil && anyDegraded(s.held())
 }
 
@@ -68,14 +69,15 @@ type stakeLot struct{ debited, told, left, back int64 }
 
 type stakeKey struct{}
 
-// staked returns a context with a new stake.
-func staked(ctx context.Context) (context.Context, *stake) {
+// withStake returns a context with a new, empty stake, for the calls of one lease.
+func withStake(ctx context.Context) (context.Context, *stake) {
 	s := &stake{lots: map[lot]*stakeLot{}, inWindow: map[windowLot]int64{}}
-	return s.on(ctx), s
+	return s.withContext(ctx), s
 }
 
-// on returns a context for writes of the stake.
-func (s *stake) on(ctx context.Context) context.Context {
+// withContext returns a context for calls of the stake's lease, so that the oracle counts their writes in the
+// stake.
+func (s *stake) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stakeKey{}, s)
 }
 
@@ -93,9 +95,9 @@ func (s *stake) wholeStake() *stake {
 	return s
 }
 
-// lot returns the counts of a limit in a bucket's incarnation. It makes empty ones at the first
+// lotFor returns the stake's sums of one limit in one incarnation of a bucket. It makes empty ones at the first
 // use.
-func (s *stake) lot(k lot) *stakeLot {
+func (s *stake) lotFor(k lot) *stakeLot {
 	if s.lots[k] == nil {
 		s.lots[k] = &stakeLot{}
 	}
@@ -147,7 +149,7 @@ func heldBy(levels []call.Held) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
 		for _, h := range level.Holdings {
-			key := nameOf(level.Lane) + "#" + h.Name
+			key := bucketOfLane(level.Lane) + "#" + h.Name
 			held[key] += h.Held
 			known[key] += h.Used() + h.Vain
 		}
@@ -161,7 +163,7 @@ func countedBy(levels []call.Held) map[string]int64 {
 	counted := map[string]int64{}
 	for _, level := range levels {
 		for _, h := range level.Holdings {
-			counted[nameOf(level.Lane)+"#"+h.Name] += h.Counted
+			counted[bucketOfLane(level.Lane)+"#"+h.Name] += h.Counted
 		}
 	}
 	return counted

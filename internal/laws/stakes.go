@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// stakes adds the write's debits and give-backs to the stakes of its calls. A stake that gave
-// back more than its debits in this incarnation becomes a suspect.
-func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
+// bookStakes adds the write's debits and give-backs to the stakes of its calls. A stake that gave back more
+// than its debits in this incarnation becomes a suspect.
+func (j *judge) bookStakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
 	sent.landedIn = append(sent.landedIn, here)
@@ -37,7 +37,7 @@ func (j *judge) stakes(w *ddbmem.Write, entity string, sent *sentWrite, before, 
 	}
 }
 
-// recordUnnamed adds give-backs of no known lease to the oracle's sums by limit.
+// recordUnnamed adds give-backs of no known lease to the oracle's sums of owed give-backs, by bucket and limit.
 func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
 		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)
@@ -47,7 +47,7 @@ func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 // bookStake adds a give-back and a debit to the counts of one limit in a stake. It records an
 // error in the stake if it gave back more than its debits.
 func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
-	l := s.lot(k)
+	l := s.lotFor(k)
 	l.back += back
 	l.debited += debited
 	if sent.granted {

@@ -7,62 +7,62 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// step makes one random action: a call, an amendment of a lease, a stream of calls, a refill or a
-// disturbance, often after a pause.
-func (w *worker) step() {
+// makeStep makes one random action: a call, a change of a lease, a stream of calls, an administrator's change
+// or a fault, often after a pause.
+func (w *worker) makeStep() {
 	if w.r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
 		Elapse(time.Duration(pauses[w.r.IntN(len(pauses))]) * time.Millisecond)
 	}
-	if w.h.quotas.turn(w.r) {
+	if w.h.quotas.meetAtWindow(w.r) {
 		return
 	}
-	if w.h.quotas.changes(w.r) {
-		(&operator{w.h, w.r}).requota()
+	if w.h.quotas.isChangeDue(w.r) {
+		(&operator{w.h, w.r}).changeQuota()
 		return
 	}
 	if w.h.mode.ahead && w.r.Float64() < .15 {
-		w.stream(w.h.pick(w.r))
+		w.streamCalls(w.h.randomMember(w.r))
 		return
 	}
 	switch p := w.r.Float64(); {
 	case p < .055:
-		(&operator{w.h, w.r}).operate(p)
+		(&operator{w.h, w.r}).changeTable(p)
 	case p < .085 && w.h.mode.faults:
-		(&operator{w.h, w.r}).disturb(p)
+		(&operator{w.h, w.r}).causeFault(p)
 	case p < .55:
-		w.acquire(w.h.pick(w.r), 1)
+		w.acquireConcurrently(w.h.randomMember(w.r), 1)
 	case p < .65:
-		w.acquire(w.h.pick(w.r), 2+w.r.IntN(5))
+		w.acquireConcurrently(w.h.randomMember(w.r), 2+w.r.IntN(5))
 	case p > .97:
-		w.fill()
+		w.fillBucket()
 	default:
-		w.amend()
+		w.amendLease()
 	}
-	w.h.weather.release(w.r)
+	w.h.weather.landLate(w.r)
 }
 
-// acquire makes the given number of concurrent calls with random amounts and options, and waits
-// for them. It records grants, and errors that must not occur.
-func (w *worker) acquire(m *member, callers int) {
+// acquireConcurrently makes the given number of concurrent calls with random amounts and options, and waits for
+// them. It records grants, and errors that must not occur.
+func (w *worker) acquireConcurrently(m *member, callers int) {
 	entity := w.h.entities[w.r.IntN(w.r.IntN(len(w.h.entities))+1)]
 	var group sync.WaitGroup
 	for range callers {
-		amounts := w.h.amounts(w.r, entity)
-		opts, allows := w.options(amounts)
-		ctx, cancel := w.context()
+		amounts := w.h.randomAmounts(w.r, entity)
+		opts, allows := w.randomOptions(amounts)
+		ctx, cancel := w.callContext()
 		call := m.limiter.Acquire
 		if w.h.waits && w.r.Float64() < .4 {
 			call = m.limiter.Wait
-			ctx, cancel = w.patience(ctx, cancel)
+			ctx, cancel = w.withPatience(ctx, cancel)
 		}
-		ctx, own := staked(ctx)
+		ctx, own := withStake(ctx)
 		group.Go(func() {
 			defer cancel()
 			lease, err := call(ctx, entity, resource, amounts, opts...)
 			if err != nil {
-				w.hasty(ctx, err)
-				w.h.tolerate(m, err)
+				w.checkPatience(ctx, err)
+				w.h.checkError(m, err)
 				return
 			}
 			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity, allows: allows}, amounts)
@@ -71,12 +71,12 @@ func (w *worker) acquire(m *member, callers int) {
 	group.Wait()
 }
 
-// options draws the options of a call with these amounts. It returns true if one of them is the
-// policy Allow.
-func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
+// randomOptions draws the options of a call with these amounts. It returns true if one of them is the policy
+// Allow.
+func (w *worker) randomOptions(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
 	if w.h.mode.overrides && w.r.Float64() < .1 {
 		for name := range amounts {
-			opts = append(opts, dynalimit.WithLimits(w.h.limit(w.r, name)))
+			opts = append(opts, dynalimit.WithLimits(w.h.randomLimit(w.r, name)))
 			break
 		}
 	}
@@ -84,7 +84,7 @@ func (w *worker) options(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOpt
 		opts = append(opts, dynalimit.WithOnUnavailable(dynalimit.Allow))
 	}
 	if w.r.Float64() < .2 {
-		opts = append(opts, dynalimit.WithChargeMode(w.h.cascade(w.r)))
+		opts = append(opts, dynalimit.WithChargeMode(w.h.randomChargeMode(w.r)))
 	}
-	return append(opts, w.gives()...), allows
+	return append(opts, w.randomParentAndPlan()...), allows
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// stream makes calls at a rate that starts prefetching. Sometimes it then lets the prefetched
-// tokens age, takes large amounts, and goes on.
-func (w *worker) stream(m *member) {
+// streamCalls makes calls at a rate that starts prefetching. Sometimes it then lets the prefetched tokens age,
+// takes large amounts, and goes on.
+func (w *worker) streamCalls(m *member) {
 	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
 	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}
 	w.h.mu.Lock()
@@ -23,7 +23,7 @@ func (w *worker) stream(m *member) {
 		return
 	}
 	pause := time.Duration(5+w.r.Int64N(60)) * time.Millisecond
-	w.repeat(m, entity, amounts, 10+w.r.IntN(30), pause)
+	w.acquireAtRate(m, entity, amounts, 10+w.r.IntN(30), pause)
 	if w.r.IntN(2) == 0 {
 		Elapse(time.Duration(w.r.Int64N(4 * int64(w.h.horizon))))
 		for _, part := range []int64{4, 20, 100} {
@@ -31,22 +31,22 @@ func (w *worker) stream(m *member) {
 			for name, burst := range bursts {
 				some[name] = max(1, burst/part)
 			}
-			w.repeat(m, entity, some, 6, time.Millisecond)
+			w.acquireAtRate(m, entity, some, 6, time.Millisecond)
 		}
-		w.repeat(m, entity, amounts, w.r.IntN(30), time.Millisecond)
+		w.acquireAtRate(m, entity, amounts, w.r.IntN(30), time.Millisecond)
 	}
 }
 
-// repeat starts one call every pause, and waits for all of them. It records grants, and errors
-// that must not occur.
-func (w *worker) repeat(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
+// acquireAtRate starts one call every pause, and waits for all of them. It records grants, and errors that must
+// not occur.
+func (w *worker) acquireAtRate(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
 	var group sync.WaitGroup
 	for range calls {
-		ctx, own := staked(w.h.ctx)
+		ctx, own := withStake(w.h.ctx)
 		group.Go(func() {
 			lease, err := m.limiter.Acquire(ctx, entity, resource, amounts)
 			if err != nil {
-				w.h.tolerate(m, err)
+				w.h.checkError(m, err)
 				return
 			}
 			w.h.recordGrant(&grant{Lease: lease, owner: m, stake: own, entity: entity}, amounts)

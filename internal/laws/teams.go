@@ -30,20 +30,20 @@ func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "team", ParentID: above}))
 	require.NoError(h.t, to.Entities.Create(ctx, admin.Entity{ID: "club"}))
 	for _, team := range h.teams {
-		require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Entity: team}, h.limits(r)))
+		require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Entity: team}, h.randomLimits(r)))
 	}
-	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "pro"}, h.limits(r)))
-	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.limits(r)))
+	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "pro"}, h.randomLimits(r)))
+	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.randomLimits(r)))
 }
 
-// charged returns the entities with buckets that calls charge.
-func (h *history) charged() []string {
+// chargedEntities returns the ids of all entities with buckets that calls charge: the chain and the teams.
+func (h *history) chargedEntities() []string {
 	return append(h.entities[:len(h.entities):len(h.entities)], h.teams...)
 }
 
-// gives draws the parent and the plan that a call names. The parent is sometimes missing in the
-// table.
-func (w *worker) gives() (opts []dynalimit.AcquireOption) {
+// randomParentAndPlan draws the options WithParent and WithPlan of a call, or none. The parent is sometimes
+// missing in the table.
+func (w *worker) randomParentAndPlan() (opts []dynalimit.AcquireOption) {
 	if w.h.teams == nil {
 		return nil
 	}
@@ -58,13 +58,13 @@ func (w *worker) gives() (opts []dynalimit.AcquireOption) {
 	return opts
 }
 
-// enlist sets the limits of a team, or deletes or creates the record of the leaf.
-func (o *operator) enlist(ctx context.Context) {
+// changeTeams sets the limits of a random team, or deletes or creates the record of the leaf.
+func (o *operator) changeTeams(ctx context.Context) {
 	to, leaf := admin.New(o.h.operator), o.h.entities[0]
 	var err error
 	switch o.r.IntN(3) {
 	case 0:
-		err = setSource(ctx, to.Limits, o.r, admin.Scope{Entity: o.h.teams[o.r.IntN(len(o.h.teams))]}, o.h.limits(o.r))
+		err = setSource(ctx, to.Limits, o.r, admin.Scope{Entity: o.h.teams[o.r.IntN(len(o.h.teams))]}, o.h.randomLimits(o.r))
 	case 1:
 		err = to.Entities.Delete(ctx, leaf)
 	default:

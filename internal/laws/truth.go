@@ -32,15 +32,15 @@ type truth struct {
 // level above counted too, told the pending updates of quotas.
 type account struct{ granted, adjusted, back, passed, told int64 }
 
-// hold records r as the fastest rate so far, if it is.
-func (t *truth) hold(r bucket.Rate) {
-	if t.fastest.Period == 0 || quicker(r, t.fastest) {
+// noteRate keeps r as the fastest rate of the limit so far, if it is.
+func (t *truth) noteRate(r bucket.Rate) {
+	if t.fastest.Period == 0 || isFaster(r, t.fastest) {
 		t.fastest = r
 	}
 }
 
-// quicker reports whether a refills faster than b.
-func quicker(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
+// isFaster reports whether a refills more tokens a second than b.
+func isFaster(a, b bucket.Rate) bool { return a.Amount*b.Period > b.Amount*a.Period }
 
 // ahead is the true state of prefetching for one limit of one bucket.
 type ahead struct {
@@ -57,7 +57,7 @@ type ahead struct {
 // recent are amounts of a limit, with their instants.
 type recent []struct{ at, amount int64 }
 
-// add adds an amount, and drops amounts older than a horizon.
+// add appends an amount at an instant, and drops amounts older than a horizon, in ms.
 func (r *recent) add(amount, at, horizon int64) {
 	*r = append(*r, struct{ at, amount int64 }{at, amount})
 	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
@@ -73,9 +73,9 @@ func (r recent) sum(since int64) (sum int64) {
 	return sum
 }
 
-// returns subtracts a give-back, or a cut of the burst, from the queue of admissions. While
-// prefetched tokens are held, that makes room which the queue may not have needed.
-func (a *ahead) returns(amount, at, horizon int64) {
+// subtract takes a give-back, or a cut of the burst, off the queue of admissions. While prefetched tokens are
+// held, that makes room which the queue may not have needed.
+func (a *ahead) subtract(amount, at, horizon int64) {
 	if amount <= 0 || horizon == 0 {
 		return
 	}
@@ -84,8 +84,8 @@ func (a *ahead) returns(amount, at, horizon int64) {
 	a.most = max(a.most, a.returned.sum(at-horizon))
 }
 
-// adjusts adds an unrequested charge to the queue of admissions.
-func (a *ahead) adjusts(amount, at, horizon int64) {
+// addAdjust adds an unrequested charge to the queue of admissions.
+func (a *ahead) addAdjust(amount, at, horizon int64) {
 	a.queue += amount
 	a.adjusted.add(amount, at, horizon)
 }

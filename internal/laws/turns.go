@@ -27,17 +27,17 @@ func newQuotas(seed uint64) *quotas {
 	zones := []string{"UTC", "Asia/Kathmandu", "America/Los_Angeles", "Pacific/Auckland"}
 	r.Shuffle(len(zones), func(i, k int) { zones[i], zones[k] = zones[k], zones[i] })
 	q := &quotas{name: limitNames[r.IntN(len(limitNames))], zones: [2]string(zones)}
-	Elapse(q.beforeNext(r, 10*time.Minute))
+	Elapse(q.untilNextWindow(r, 10*time.Minute))
 	return q
 }
 
-// are reports whether a limit is to be a quota.
-func (q *quotas) are(r *rand.Rand, name string) bool {
+// isQuotaNext draws whether the next parameters of the named limit are a quota's.
+func (q *quotas) isQuotaNext(r *rand.Rand, name string) bool {
 	return q != nil && q.name == name && r.IntN(4) > 0
 }
 
-// limit draws a quota of n tokens with a random window and zone.
-func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
+// randomQuota draws a quota of n tokens with a random window and zone.
+func (q *quotas) randomQuota(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	l := dynalimit.Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Window: []string{"hour", "hour", "hour", "day", "day", "week"}[r.IntN(6)]}
 	if l.Zone = "UTC"; l.Window != "hour" {
 		l.Zone = q.zones[r.IntN(2)]
@@ -45,8 +45,9 @@ func (q *quotas) limit(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	return l
 }
 
-// beforeNext returns the time until the next hour or day begins, less a random time up to most.
-func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
+// untilNextWindow returns the time until shortly before the next hour or day begins: a random time of up to
+// most before.
+func (q *quotas) untilNextWindow(r *rand.Rand, most time.Duration) time.Duration {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour)
 	if r.IntN(2) == 0 {
@@ -60,12 +61,13 @@ func (q *quotas) beforeNext(r *rand.Rand, most time.Duration) time.Duration {
 	return next.Sub(now) - time.Duration(r.Int64N(int64(most)))
 }
 
-// changes reports whether to change the limits now. Histories with quotas do so more often.
-func (q *quotas) changes(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
+// isChangeDue draws whether this step changes the quota: in one of 25 steps. It is false in histories without
+// quotas.
+func (q *quotas) isChangeDue(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
 
-// turn first waits for an agreed instant just before a window begins, so that workers meet there.
-// Rarely it agrees on the next one, and then returns true.
-func (q *quotas) turn(r *rand.Rand) bool {
+// meetAtWindow waits until the instant before the next window on which a worker has agreed, so that workers
+// cross the window's start together. Rarely it agrees on a new instant, and then returns true.
+func (q *quotas) meetAtWindow(r *rand.Rand) bool {
 	if q == nil {
 		return false
 	}
@@ -76,9 +78,9 @@ func (q *quotas) turn(r *rand.Rand) bool {
 	if r.IntN(20) > 0 {
 		return false
 	}
-	q.until.Store(time.Now().UnixMilli() + q.beforeNext(r, 8*time.Second).Milliseconds())
+	q.until.Store(time.Now().UnixMilli() + q.untilNextWindow(r, 8*time.Second).Milliseconds())
 	return true
 }
 
-// has reports whether a key of an entity and a limit is of the limit that is sometimes a quota.
-func (q *quotas) has(key string) bool { return q != nil && strings.HasSuffix(key, "#"+q.name) }
+// isQuotaKey reports whether a key "bucket#limit" names the limit that is sometimes a quota.
+func (q *quotas) isQuotaKey(key string) bool { return q != nil && strings.HasSuffix(key, "#"+q.name) }

@@ -28,19 +28,19 @@ type weather struct {
 	silent time.Time
 }
 
-// fault draws the fault of a request: none after endFaults and for quiet requests. It records
-// unanswered reads of configurations.
-func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
+// randomFault draws the fault of a request: none after endFaults and for requests from Quietly. It tells the
+// oracle which reads of configurations get no answer.
+func (w *weather) randomFault(q *ddbmem.Request) ddbmem.Fault {
 	if IsQuiet(q) || w.settled.Load() {
 		return ddbmem.Fault{}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	f := w.delay()
+	f := w.randomDelay()
 	if !w.mode.faults {
 		return f
 	}
-	write := writes(q.Operation)
+	write := isWrite(q.Operation)
 	switch p, now := w.luck.Float64(), time.Now(); {
 	case now.Before(w.silent) && p < .5:
 		f.Drop = true
@@ -49,24 +49,24 @@ func (w *weather) fault(q *ddbmem.Request) ddbmem.Fault {
 	case (write || q.Operation == "GetItem") && w.isThrottled(q.Body, write):
 		f.Error = Throttled
 	case p < .16:
-		w.unanswered(&f, p, write)
+		w.setUnanswered(&f, p, write)
 	case p < .35:
-		w.refused(&f, p, write, q.Operation)
+		w.setRefused(&f, p, write, q.Operation)
 	}
 	if q.Operation == "BatchGetItem" && (f.Error != nil || f.Lose || f.Drop || f.Before >= time.Minute) {
-		w.oracle.unanswered()
+		w.oracle.recordUnread()
 	}
 	return f
 }
 
-// writes reports whether an operation charges or makes a bucket.
-func writes(operation string) bool {
+// isWrite reports whether an operation of DynamoDB charges or makes a bucket.
+func isWrite(operation string) bool {
 	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
 }
 
-// delay draws the flight times of a request. In a mode without latency it yields to other
+// randomDelay draws the flight times of a request. In a mode without latency it yields to other
 // goroutines instead. w.mu must be held.
-func (w *weather) delay() (f ddbmem.Fault) {
+func (w *weather) randomDelay() (f ddbmem.Fault) {
 	if w.mode.latency > 0 {
 		f.Before = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
 		f.After = time.Duration(w.luck.Int64N(w.mode.latency)) * time.Millisecond
@@ -78,9 +78,9 @@ func (w *weather) delay() (f ddbmem.Fault) {
 	return f
 }
 
-// unanswered sets in f a fault that leaves the caller without an answer; p, a random number,
-// decides. w.mu must be held.
-func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
+// setUnanswered sets in f a fault that leaves the caller without an answer: the answer is lost, or the request
+// lands late or never. p, a random number, decides; w.mu must be held.
+func (w *weather) setUnanswered(f *ddbmem.Fault, p float64, write bool) {
 	switch {
 	case p < .08:
 		f.Lose = true
@@ -95,9 +95,9 @@ func (w *weather) unanswered(f *ddbmem.Fault, p float64, write bool) {
 	}
 }
 
-// refused sets in f an error answer or a partial answer of the store; p, a random number,
-// decides. w.mu must be held.
-func (w *weather) refused(f *ddbmem.Fault, p float64, write bool, operation string) {
+// setRefused sets in f an error answer or a partial answer of the store; p, a random number, decides. w.mu must
+// be held.
+func (w *weather) setRefused(f *ddbmem.Fault, p float64, write bool, operation string) {
 	switch {
 	case p < .19:
 		f.Error = Throttled
@@ -122,8 +122,8 @@ type partition struct {
 	at   time.Time
 }
 
-// takes reports whether the partition has room for a request at now, and uses up the room.
-func (p *partition) takes(write bool, now time.Time) bool {
+// useCapacity reports whether a throttled partition has capacity for a request at now, and uses it up.
+func (p *partition) useCapacity(write bool, now time.Time) bool {
 	if now.After(p.until) {
 		return true
 	}
@@ -146,15 +146,15 @@ func (p *partition) takes(write bool, now time.Time) bool {
 // held.
 func (w *weather) isThrottled(body []byte, write bool) bool {
 	for entity, p := range w.throttled {
-		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.takes(write, time.Now()) {
+		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.useCapacity(write, time.Now()) {
 			return true
 		}
 	}
 	return false
 }
 
-// release lets one late request land, sometimes.
-func (w *weather) release(r *rand.Rand) {
+// landLate sometimes lets one late request reach the store.
+func (w *weather) landLate(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.late) > 0 && r.Float64() < .3 {
@@ -164,8 +164,8 @@ func (w *weather) release(r *rand.Rand) {
 	}
 }
 
-// throttle gives the partition of an entity's bucket little or no room for up to 20 s.
-func (w *weather) throttle(r *rand.Rand, entity string) {
+// throttlePartition gives the partition of an entity's bucket little or no capacity for up to 20 s.
+func (w *weather) throttlePartition(r *rand.Rand, entity string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := &partition{until: time.Now().Add(time.Duration(r.Int64N(20_000)) * time.Millisecond), at: time.Now()}
@@ -175,8 +175,8 @@ func (w *weather) throttle(r *rand.Rand, entity string) {
 	w.throttled[entity] = p
 }
 
-// silence makes the store answer nothing for a while.
-func (w *weather) silence(r *rand.Rand) {
+// silenceStore makes the store answer nothing for up to 40 s.
+func (w *weather) silenceStore(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)

@@ -16,8 +16,8 @@ type worker struct {
 	r *rand.Rand
 }
 
-// context returns the context of a call. One in ten ends early, at a random instant.
-func (w *worker) context() (context.Context, context.CancelFunc) {
+// callContext returns the context of a call. One in ten ends early, at a random instant.
+func (w *worker) callContext() (context.Context, context.CancelFunc) {
 	ctx := w.h.ctx
 	if w.r.Float64() >= .1 {
 		return ctx, func() {}
@@ -33,8 +33,9 @@ func (w *worker) context() (context.Context, context.CancelFunc) {
 // waiting marks the context of a Wait.
 type waiting struct{}
 
-// patience returns ctx with a random deadline of at most a minute, marked as that of a Wait.
-func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
+// withPatience returns ctx with a random deadline of at most a minute, and marks it as that of a Wait for
+// checkPatience.
+func (w *worker) withPatience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(w.r.Int64N(60_000))*time.Millisecond)
 	return ctx, func() {
 		stop()
@@ -42,14 +43,14 @@ func (w *worker) patience(ctx context.Context, cancel context.CancelFunc) (conte
 	}
 }
 
-// hasty records a violation if err denies a Wait whose turn would have come before its deadline.
-func (w *worker) hasty(ctx context.Context, err error) {
+// checkPatience records a violation if err denies a Wait although its turn would have come before its deadline.
+func (w *worker) checkPatience(ctx context.Context, err error) {
 	var denied *dynalimit.LimitExceededError
 	deadline, waits := ctx.Deadline()
 	if !waits || !errors.As(err, &denied) || ctx.Value(waiting{}) == nil || errors.Is(err, dynalimit.ErrUnconfirmed) {
 		return
 	}
 	if left := time.Until(deadline); denied.RetryAfter <= left {
-		w.h.unexpected(fmt.Errorf("L6: a wait gave up %v before its deadline: %w; retry after %v", left, err, denied.RetryAfter))
+		w.h.recordError(fmt.Errorf("L6: a wait gave up %v before its deadline: %w; retry after %v", left, err, denied.RetryAfter))
 	}
 }

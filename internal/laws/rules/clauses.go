@@ -41,9 +41,9 @@ func Clauses(st schema.Statement) []Clause {
 	return out
 }
 
-// rewritten returns the statement with its clauses changed by edit, which drops one by returning "". Unused
-// names and values go too, because DynamoDB refuses them.
-func rewritten(st schema.Statement, edit func(Clause) string) schema.Statement {
+// rewriteClauses returns the statement with each clause of its condition changed by edit, which drops one by
+// returning "". Unused names and values go too, because DynamoDB refuses them.
+func rewriteClauses(st schema.Statement, edit func(Clause) string) schema.Statement {
 	var kept []string
 	for _, c := range Clauses(st) {
 		if text := edit(c); text != "" {

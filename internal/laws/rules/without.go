@@ -21,13 +21,14 @@ type ruleless struct {
 	edit Rule
 }
 
+// Update sends the update without the part that the rule keeps.
 func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	return s.Store.Update(ctx, key, s.edit(st), hint, slot)
 }
 
 // without makes a rule that changes clauses by edit, which drops one by returning "".
 func without(edit func(Clause) string) Rule {
-	return func(st schema.Statement) schema.Statement { return rewritten(st, edit) }
+	return func(st schema.Statement) schema.Statement { return rewriteClauses(st, edit) }
 }
 
 // Seen drops rf = :seen: the refill instant is the one that the client saw.
