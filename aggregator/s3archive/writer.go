@@ -86,6 +86,7 @@ func (o *Options) complete() error {
 	return nil
 }
 
+// invalid returns the error of an argument or option.
 func invalid(field, format string, args ...any) error {
 	return fmt.Errorf("s3archive: invalid "+field+": "+format, args...)
 }
@@ -120,15 +121,15 @@ func (w *Writer) Put(ctx context.Context, name string, data []byte) error {
 	if len(key) > longestKey {
 		return invalid("name", "has %d bytes with its prefix; at most %d are allowed", len(key), longestKey)
 	}
-	_, err := w.client.PutObject(ctx, w.input(key, data))
+	_, err := w.client.PutObject(ctx, w.putRequest(key, data))
 	if err != nil {
 		return fmt.Errorf("s3archive: put %s into %s: %w", key, w.bucket, err)
 	}
 	return nil
 }
 
-// input returns the request that puts an object, with its SHA-256 checksum and the options of w.
-func (w *Writer) input(key string, data []byte) *s3.PutObjectInput {
+// putRequest returns the request that puts an object, with its SHA-256 checksum and the options of w.
+func (w *Writer) putRequest(key string, data []byte) *s3.PutObjectInput {
 	digest := sha256.Sum256(data) // here, or the SDK sends it in a trailer, which not every store of objects knows
 	in := &s3.PutObjectInput{
 		Bucket: aws.String(w.bucket), Key: aws.String(key), Body: bytes.NewReader(data), ContentLength: aws.Int64(int64(len(data))),

@@ -45,6 +45,7 @@ func (o ours) ask(ctx context.Context, bucket string) (denied bool, rest time.Du
 	return false, 0, err
 }
 
+// close closes the limiter.
 func (o ours) close(ctx context.Context) error { return o.Close(ctx) }
 
 // redisRate is go-redis/redis_rate: a script for each call, on one of many connections.
@@ -70,6 +71,7 @@ func (r *redisRate) ask(ctx context.Context, bucket string) (denied bool, rest t
 	return got.Allowed == 0, got.RetryAfter, nil
 }
 
+// close closes the connections to Redis.
 func (r *redisRate) close(context.Context) error { return r.client.Close() }
 
 // takeOne is a token bucket as one script. It stores the tokens and the instant of the last take, in µs. It
@@ -115,6 +117,7 @@ func (r *viaRueidis) ask(ctx context.Context, bucket string) (denied bool, rest 
 	return got[0] == 0, time.Duration(got[1]) * time.Millisecond, nil
 }
 
+// close closes the connections to Redis.
 func (r *viaRueidis) close(context.Context) error {
 	r.client.Close()
 	return nil

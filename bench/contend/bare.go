@@ -18,12 +18,12 @@ import (
 // trips is the number of round trips that bare measures, before and after a contest.
 const trips = 50
 
-// bare sends UpdateItem requests one after another, without a limiter, and records their times in into. A
-// limiter with one caller cannot be faster.
-func bare(ctx context.Context, endpoint string, into latency.Histogram) error {
+// measureBare sends UpdateItem requests one after another, without a limiter, and records their times in into.
+// A limiter with one caller cannot be faster.
+func measureBare(ctx context.Context, endpoint string, into latency.Histogram) error {
 	transport := &http.Transport{}
 	defer transport.CloseIdleConnections()
-	client := program.Remote(endpoint, &http.Client{Transport: transport})
+	client := program.NewClient(endpoint, &http.Client{Transport: transport})
 	for range trips {
 		began := time.Now()
 		if _, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

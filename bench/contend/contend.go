@@ -61,7 +61,7 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	if s.Start == "empty" {
 		taken = s.Burst
 	}
-	if err := subject.Make(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, s.Rate).WithBurst(s.Burst), s.Buckets, taken); err != nil {
+	if err := subject.CreateBuckets(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, s.Rate).WithBurst(s.Burst), s.Buckets, taken); err != nil {
 		return nil, err
 	}
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: s.Latency} })
@@ -75,7 +75,7 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 		return nil, err
 	}
 	round := latency.New()
-	if err := bare(ctx, endpoint, round); err != nil {
+	if err := measureBare(ctx, endpoint, round); err != nil {
 		return nil, err
 	}
 	meter, began := db.Meter(), time.Now()
@@ -92,7 +92,7 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := bare(ctx, endpoint, round); err != nil {
+	if err := measureBare(ctx, endpoint, round); err != nil {
 		return nil, err
 	}
 	o, trip := outcomeOf(s, sum), program.Ms(round.Summary().P50)

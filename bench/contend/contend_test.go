@@ -25,7 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if program.Work(work) { // contend runs itself again
+	if program.RunChild(work) { // contend runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -243,7 +243,7 @@ func TestContendOnRedis(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server, scripts := fakeRedis(t)
 			const latency = 5 * time.Millisecond
-			address, end, err := delay(t.Context(), server, latency)
+			address, end, err := serveDelayed(t.Context(), server, latency)
 			require.NoError(t, err)
 			s := named(2, 4)
 			s.For, s.Peer = 300*time.Millisecond, name

@@ -86,7 +86,7 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	defer cancel()
 	var wg sync.WaitGroup
 	for g := range l.Settings.Goroutines {
-		wg.Go(func() { l.goroutine(ctx, until, l.First+g) })
+		wg.Go(func() { l.callRepeatedly(ctx, until, l.First+g) })
 	}
 	wg.Wait()
 	l.mu.Lock()
@@ -97,9 +97,9 @@ func (l *load) run(ctx context.Context) (tally, error) {
 	return l.sum, l.asker.close(closing)
 }
 
-// goroutine makes calls until the context until ends: each after the last, or at its share of the offered
+// callRepeatedly makes calls until the context until ends: each after the last, or at its share of the offered
 // load. With an offered load, a call's time counts from its due instant. number is that of the goroutine.
-func (l *load) goroutine(ctx, until context.Context, number int) {
+func (l *load) callRepeatedly(ctx, until context.Context, number int) {
 	s := l.Settings
 	var sum tally
 	took := latency.New()

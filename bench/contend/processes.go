@@ -21,7 +21,7 @@ func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) erro
 		l = &load{task: t}
 		l.asker, err = open(t)
 	} else {
-		l, err = newLoad(ctx, program.Remote(t.Endpoint, nil), t)
+		l, err = newLoad(ctx, program.NewClient(t.Endpoint, nil), t)
 	}
 	if err != nil {
 		return err
@@ -46,7 +46,7 @@ type workers []*program.Child
 // also after an error.
 func startWorkers(ctx context.Context, s settings, endpoint string) (all workers, err error) {
 	for p := range s.Processes {
-		c, err := program.Again(ctx, task{s, endpoint, p * s.Goroutines})
+		c, err := program.StartChild(ctx, task{s, endpoint, p * s.Goroutines})
 		all = append(all, c)
 		if err != nil {
 			return all, err
@@ -54,7 +54,7 @@ func startWorkers(ctx context.Context, s settings, endpoint string) (all workers
 	}
 	for _, c := range all {
 		var word string
-		if err := c.Hear(&word); err != nil {
+		if err := c.ReadAnswer(&word); err != nil {
 			return all, err
 		}
 	}
@@ -64,13 +64,13 @@ func startWorkers(ctx context.Context, s settings, endpoint string) (all workers
 // run starts all workers at once, waits for their ends, and returns the sum of their tallies.
 func (all workers) run() (sum tally, err error) {
 	for _, c := range all {
-		if err := c.Tell("go"); err != nil {
+		if err := c.SendOrder("go"); err != nil {
 			return sum, err
 		}
 	}
 	for _, c := range all {
 		var did tally
-		if err := c.Hear(&did); err != nil {
+		if err := c.ReadAnswer(&did); err != nil {
 			return sum, err
 		}
 		sum = sum.plus(did)

@@ -36,7 +36,7 @@ func serveRedis(ctx context.Context, latency time.Duration) (address string, end
 	if err := awaitServer(ctx, behind); err != nil {
 		return "", nil, errors.Join(err, kill())
 	}
-	address, stop, err := delay(ctx, behind, latency)
+	address, stop, err := serveDelayed(ctx, behind, latency)
 	if err != nil {
 		return "", nil, errors.Join(err, kill())
 	}
@@ -69,9 +69,9 @@ func awaitServer(ctx context.Context, address string) error {
 	}
 }
 
-// delay forwards connections from a loopback port to server. It holds each request back for
-// latency, but no answer. end closes the port and all connections.
-func delay(ctx context.Context, server string, latency time.Duration) (address string, end func() error, err error) {
+// serveDelayed forwards connections from a loopback port to server. It holds each request back for latency, but
+// no answer. end closes the port and all connections.
+func serveDelayed(ctx context.Context, server string, latency time.Duration) (address string, end func() error, err error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

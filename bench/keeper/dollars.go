@@ -19,9 +19,9 @@ const (
 // bill is the cost of a load in a month of 30 days, in dollars.
 type bill struct{ writes, reads, storage, total float64 }
 
-// monthly returns the bill of a usage a second: write and read units, and items with their bytes, which are
+// monthlyBill returns the bill of a usage a second: write and read units, and items with their bytes, which are
 // stored for the life of a record.
-func monthly(writes, reads, items, bytes float64) bill {
+func monthlyBill(writes, reads, items, bytes float64) bill {
 	b := bill{
 		writes:  writes * secondsOfMonth * dollarsPerWriteUnit,
 		reads:   reads * secondsOfMonth * dollarsPerReadUnit,

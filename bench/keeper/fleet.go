@@ -68,7 +68,7 @@ func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 		}
 		db, h := ddbmem.New(options...), newHot(t.Settings.Latency, t.Settings.Busy)
 		return db, part{
-			look: func() (used, error) { return h.look(db) },
+			look: func() (used, error) { return h.readUsage(db) },
 			end:  func() error { db.Close(); return nil },
 		}, nil
 	}
@@ -76,12 +76,12 @@ func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	if err != nil {
 		return nil, part{}, err
 	}
-	n, err := openNode(program.Remote(t.Endpoint, store), keys, t.Settings)
+	n, err := openNode(program.NewClient(t.Endpoint, store), keys, t.Settings)
 	if err != nil {
 		return nil, part{}, err
 	}
-	n.sweep(t.Settings.Sweep)
-	return n.server, part{look: func() (used, error) { return used{Keepers: cpu()}, nil }, end: n.close}, nil
+	n.startSweeps(t.Settings.Sweep)
+	return n.server, part{look: func() (used, error) { return used{Keepers: processorTime()}, nil }, end: n.close}, nil
 }
 
 // work is the main function of a process that runs the store or a keeper. It reports its address, and then
@@ -126,12 +126,12 @@ func (f *fleet) startPart(ctx context.Context, t task) (part, error) {
 		p.endpoint, p.transport = "http://part", direct{handler}
 		return p, err
 	}
-	child, err := program.Again(ctx, t)
+	child, err := program.StartChild(ctx, t)
 	p := part{transport: f.transport, end: child.Stop, look: func() (u used, err error) {
-		return u, errors.Join(child.Tell("look"), child.Hear(&u))
+		return u, errors.Join(child.SendOrder("look"), child.ReadAnswer(&u))
 	}}
 	if err == nil {
-		err = child.Hear(&p.endpoint)
+		err = child.ReadAnswer(&p.endpoint)
 	}
 	return p, err
 }
@@ -147,7 +147,7 @@ func open(ctx context.Context, s settings) (f *fleet, err error) {
 	if err != nil {
 		return f, err
 	}
-	if f.targets, err = prepare(ctx, program.Remote(f.store.endpoint, &http.Client{Transport: f.store.transport}), keys, s); err != nil {
+	if f.targets, err = prepare(ctx, program.NewClient(f.store.endpoint, &http.Client{Transport: f.store.transport}), keys, s); err != nil {
 		return f, err
 	}
 	if _, err := f.store.look(); err != nil {
@@ -164,15 +164,14 @@ func open(ctx context.Context, s settings) (f *fleet, err error) {
 	return f, f.logIn(ctx)
 }
 
-// look returns the usage so far: the store's, the processor time of the keepers, and that of this
-// process.
-func (f *fleet) look() (used, error) {
+// readUsage returns the usage so far: the store's, the processor time of the keepers, and that of this process.
+func (f *fleet) readUsage() (used, error) {
 	sum, err := f.store.look()
 	for _, k := range f.keepers {
 		u, failed := k.look()
 		sum.Keepers, err = sum.Keepers+u.Keepers, errors.Join(err, failed)
 	}
-	sum.Clients = cpu()
+	sum.Clients = processorTime()
 	return sum, err
 }
 
@@ -215,20 +214,20 @@ func measure(ctx context.Context, s settings) (_ *report, err error) {
 	}
 	rates := [kinds]float64{selection: s.Select, submission: s.Submit}
 	f.run(ctx, warmingUp, newSchedule(^s.Seed, rates, s.WarmUp))
-	before, err := f.look()
+	before, err := f.readUsage()
 	if err != nil {
 		return nil, err
 	}
 	came := f.run(ctx, measuring, newSchedule(s.Seed, rates, s.For))
-	after, err := f.look()
+	after, err := f.readUsage()
 	if err != nil {
 		return nil, err
 	}
 	return newReport(s, came, after.minus(before)), ctx.Err()
 }
 
-// cpu returns the processor time of this process so far, or 0 if it is unknown.
-func cpu() time.Duration {
+// processorTime returns the processor time of this process so far, or 0 if it is unknown.
+func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0

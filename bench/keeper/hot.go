@@ -54,8 +54,8 @@ func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// look returns the store's usage so far. It also turns on the latency and the conflicts of requests.
-func (h *hot) look(db *ddbmem.DB) (used, error) {
+// readUsage returns the store's usage so far. It also turns on the latency and the conflicts of requests.
+func (h *hot) readUsage(db *ddbmem.DB) (used, error) {
 	out, err := db.Client().DescribeTable(context.Background(), &dynamodb.DescribeTableInput{TableName: &tables.Usage})
 	if err != nil {
 		return used{}, err
@@ -64,7 +64,7 @@ func (h *hot) look(db *ddbmem.DB) (used, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return used{
-		Meter: db.Meter(), Store: cpu(), Bytes: *out.Table.TableSizeBytes, Items: *out.Table.ItemCount,
+		Meter: db.Meter(), Store: processorTime(), Bytes: *out.Table.TableSizeBytes, Items: *out.Table.ItemCount,
 		Transactions: h.transactions, Conflicts: h.conflicts,
 	}, nil
 }

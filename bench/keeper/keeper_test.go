@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if program.Work(work) { // keeper runs itself again
+	if program.RunChild(work) { // keeper runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -176,12 +176,12 @@ func TestScheduleIsDrawnAgain(t *testing.T) {
 }
 
 func TestMonthly(t *testing.T) {
-	b := monthly(4, 3, 1, 900) // a second
+	b := monthlyBill(4, 3, 1, 900) // a second
 	assert.InDelta(t, 6.48, b.writes, .001)
 	assert.InDelta(t, .972, b.reads, .001)
 	assert.InDelta(t, .0441, b.storage, .0001, "176,400 items of 1,000 bytes")
 	assert.InDelta(t, b.writes+b.reads+b.storage, b.total, 1e-9)
-	assert.Zero(t, monthly(0, 0, 0, 0))
+	assert.Zero(t, monthlyBill(0, 0, 0, 0))
 }
 
 func TestCountersOfATransaction(t *testing.T) {

@@ -145,7 +145,7 @@ func (s settings) run(b *testing.B) {
 	}
 	for b.Loop() {
 		if s.Virtual {
-			require.NoError(b, program.Virtual(once))
+			require.NoError(b, program.RunVirtual(once))
 		} else {
 			require.NoError(b, once(b.Context()))
 		}

@@ -67,8 +67,8 @@ func openNode(client *dynamodb.Client, keys *credentials.KeySet, s settings) (_ 
 	return n, err
 }
 
-// sweep runs the keeper's Sweep regularly until the node is closed; 0 means never.
-func (n *node) sweep(every time.Duration) {
+// startSweeps calls the keeper's Sweep every so often in a goroutine, until the node is closed; 0 means never.
+func (n *node) startSweeps(every time.Duration) {
 	if every == 0 {
 		return
 	}

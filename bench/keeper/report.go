@@ -22,7 +22,7 @@ func newReport(s settings, came *outcome, u used) *report {
 	seconds := max(s.For, came.elapsed).Seconds()
 	submitted, selected := float64(came.byKind[submission].done), float64(came.byKind[selection].done)
 	writes, reads := u.Meter.WriteUnits()/seconds, u.Meter.ReadUnits()/seconds
-	month := monthly(writes, reads, float64(u.Items)/seconds, float64(u.Bytes)/seconds)
+	month := monthlyBill(writes, reads, float64(u.Items)/seconds, float64(u.Bytes)/seconds)
 	r := &report{byKind: came.byKind, values: program.Values{
 		"failed":         0,
 		"kept-up":        1, // the least of answered ÷ due a second

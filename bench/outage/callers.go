@@ -88,8 +88,8 @@ func (c *callers) countFailure(err error) {
 	}
 }
 
-// outage sets the start of the outage, or the zero time for its end.
-func (c *callers) outage(began time.Time) {
+// setOutage sets the start of the outage, or the zero time for its end.
+func (c *callers) setOutage(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.began = began

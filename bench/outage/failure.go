@@ -77,8 +77,8 @@ func newWire(ctx context.Context, way string) (_ *wire, err error) {
 		}
 	}()
 	w.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256, MaxIdleConns: 256}}
-	if w.store, err = program.Again(ctx, "serve"); err == nil {
-		err = w.store.Hear(&w.endpoint)
+	if w.store, err = program.StartChild(ctx, "serve"); err == nil {
+		err = w.store.ReadAnswer(&w.endpoint)
 	}
 	if err != nil {
 		w.close()
@@ -128,15 +128,15 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 			Body:   io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}`)),
 		}, nil
 	case w.way == "refused":
-		return w.client.Do(to(r, w.refuses))
+		return w.client.Do(redirect(r, w.refuses))
 	case w.way == "reset", w.way == "writes" && writes:
-		return w.client.Do(to(r, w.resets))
+		return w.client.Do(redirect(r, w.resets))
 	}
 	return w.client.Do(r)
 }
 
-// to redirects a request to another host.
-func to(r *http.Request, host string) *http.Request {
+// redirect redirects a request to another host.
+func redirect(r *http.Request, host string) *http.Request {
 	r = r.Clone(r.Context())
 	r.URL.Host = host
 	return r

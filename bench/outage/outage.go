@@ -79,15 +79,15 @@ func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePoli
 	if err := limiter.Close(ctx); err != nil {
 		return nil, err
 	}
-	if o.charged, err = charged(ctx, w.dial(), s.buckets); err != nil {
+	if o.charged, err = sumCharged(ctx, w.dial(), s.buckets); err != nil {
 		return nil, err
 	}
-	o.sum(c)
+	o.setValues(c)
 	return o, ctx.Err()
 }
 
-// sum sets the values of o from the callers' records.
-func (o *outcome) sum(c *callers) {
+// setValues sets the values of o from the callers' records.
+func (o *outcome) setValues(c *callers) {
 	rest := c.rest.Summary()
 	for unit, v := range map[string]int64{
 		"first-ms":  c.first.Milliseconds(),
@@ -107,7 +107,7 @@ func (o *outcome) sum(c *callers) {
 // open creates the table, an ample limit for the callers' buckets and a small one, and makes the
 // buckets. It returns a limiter with the policy.
 func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
-	if err := subject.Make(ctx, client, dynalimit.PerDay(subject.Limit, 100_000_000), buckets, 0); err != nil {
+	if err := subject.CreateBuckets(ctx, client, dynalimit.PerDay(subject.Limit, 100_000_000), buckets, 0); err != nil {
 		return nil, err
 	}
 	limiter, repo, err := subject.Open(client, &dynalimit.Options{OnUnavailable: policy, LocalShare: share})
@@ -118,11 +118,11 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 		return nil, err
 	}
 	for b := range buckets {
-		if err := subject.Touch(ctx, limiter, subject.Entity(b), 0); err != nil {
+		if err := subject.CreateBucket(ctx, limiter, subject.Entity(b), 0); err != nil {
 			return nil, err
 		}
 	}
-	return limiter, subject.Touch(ctx, limiter, small, 0)
+	return limiter, subject.CreateBucket(ctx, limiter, small, 0)
 }
 
 // measureOutage makes the store fail for s.lasting, then waits until the limiter is normal again. Its values
@@ -130,7 +130,7 @@ func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.Unavail
 // until the limiter was normal: from the end of the outage and from the next probe.
 func measureOutage(ctx context.Context, s settings, w *wire, c *callers, policy dynalimit.UnavailablePolicy) (program.Values, error) {
 	began := time.Now()
-	c.outage(began)
+	c.setOutage(began)
 	if err := w.fail(true); err != nil {
 		return nil, err
 	}
@@ -152,7 +152,7 @@ func measureOutage(ctx context.Context, s settings, w *wire, c *callers, policy 
 		}
 	}
 	program.Pause(ctx, time.Until(began.Add(s.lasting)))
-	c.outage(time.Time{})
+	c.setOutage(time.Time{})
 	h, ended := c.limiter.Health(), time.Now()
 	probe := max(0, h.NextProbe.Sub(ended))
 	if err := w.fail(false); err != nil {
@@ -166,8 +166,8 @@ func measureOutage(ctx context.Context, s settings, w *wire, c *callers, policy 
 	return values, ctx.Err()
 }
 
-// charged returns the sum charged to the callers' buckets, in whole tokens.
-func charged(ctx context.Context, client *dynamodb.Client, buckets int) (sum int64, err error) {
+// sumCharged returns the sum charged to the callers' buckets, in whole tokens.
+func sumCharged(ctx context.Context, client *dynamodb.Client, buckets int) (sum int64, err error) {
 	all, err := subject.Read(ctx, client, buckets)
 	for _, e := range all {
 		sum += e.Consumed / 1000

@@ -15,7 +15,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if program.Work(serve) { // outage runs itself again
+	if program.RunChild(serve) { // outage runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)

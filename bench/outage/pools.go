@@ -64,8 +64,8 @@ func (c poolCase) run(ctx context.Context) (program.Values, error) {
 		return nil, err
 	}
 	defer proxy.Close()
-	api := program.Remote(proxy.Endpoint(), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = c.idle }))
-	if err := subject.Make(ctx, db.Client(), dynalimit.PerDay(subject.Limit, 100_000_000), c.callers, 0); err != nil {
+	api := program.NewClient(proxy.Endpoint(), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConnsPerHost = c.idle }))
+	if err := subject.CreateBuckets(ctx, db.Client(), dynalimit.PerDay(subject.Limit, 100_000_000), c.callers, 0); err != nil {
 		return nil, err
 	}
 	limiter, _, err := subject.Open(api, &dynalimit.Options{OnUnavailable: c.policy, LocalShare: share})
@@ -74,11 +74,11 @@ func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	}
 	defer func() { _ = limiter.Close(context.WithoutCancel(ctx)) }()
 	for i := range c.callers {
-		if err := subject.Touch(ctx, limiter, subject.Entity(i), 0); err != nil {
+		if err := subject.CreateBucket(ctx, limiter, subject.Entity(i), 0); err != nil {
 			return nil, err
 		}
 	}
-	fill(ctx, db, api, c.idle)
+	fillPool(ctx, db, api, c.idle)
 	proxy.Kill(c.death)
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -105,8 +105,8 @@ func (c poolCase) run(ctx context.Context) (program.Values, error) {
 	return program.Values{"served-ms": program.Ms(time.Since(began)), "failed": float64(failed), "by-policy": float64(byPolicy)}, ctx.Err()
 }
 
-// fill makes n connections, each by a slow request, and leaves them idle.
-func fill(ctx context.Context, db *ddbmem.DB, api *dynamodb.Client, n int) {
+// fillPool makes n pooled connections, each by a slow request, and leaves them idle.
+func fillPool(ctx context.Context, db *ddbmem.DB, api *dynamodb.Client, n int) {
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: 100 * time.Millisecond} })
 	defer db.SetFaults(nil)
 	var group sync.WaitGroup
@@ -116,6 +116,7 @@ func fill(ctx context.Context, db *ddbmem.DB, api *dynamodb.Client, n int) {
 	group.Wait()
 }
 
+// String names the case in the benchmark's output.
 func (c poolCase) String() string {
 	return fmt.Sprintf("%s/%s/idle=%d/callers=%d", c.policy, map[testworld.Death]string{testworld.Forgotten: "forgotten", testworld.Reset: "reset"}[c.death], c.idle, c.callers)
 }

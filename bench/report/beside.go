@@ -14,9 +14,9 @@ var (
 	besideLatencies = []string{"5ms", "1ms", "500µs"}
 )
 
-// beside returns Contend/beside as Markdown: a table of calls a second for each latency, and a chart of the
-// first. It is empty without results.
-func beside(all map[string]metrics) string {
+// formatBeside returns Contend/beside as Markdown: a table of calls a second for each latency, and a chart of
+// the first. It is empty without results.
+func formatBeside(all map[string]metrics) string {
 	var out strings.Builder
 	for i, latency := range besideLatencies {
 		rows := ""

@@ -81,7 +81,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if table := beside(all); table != "" {
+	if table := formatBeside(all); table != "" {
 		fmt.Fprint(stdout, table)
 		if *page != "" {
 			if err := writeBeside(*page, table); err != nil {

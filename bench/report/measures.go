@@ -130,7 +130,7 @@ func measures() []measure {
 				measure{"— admitted too much", name, "above-limit", exactly(0), ""})
 		}
 	}
-	return append(append(append(all, fleets()...), keepers()...), outages()...)
+	return append(append(append(all, fleetMeasures()...), keeperMeasures()...), outageMeasures()...)
 }
 
 // spreadMeasures returns the measures of the suite spread.
@@ -147,8 +147,8 @@ func spreadMeasures() []measure {
 	}
 }
 
-// fleets returns the measures of the suite scale.
-func fleets() []measure {
+// fleetMeasures returns the measures of the suite scale.
+func fleetMeasures() []measure {
 	var all []measure
 	add := func(name string, more ...measure) {
 		what, remark := name, "p50-ms denied/call least-served writes/s landed/s refused/s throttled/s reads/s"
@@ -179,8 +179,8 @@ func fleets() []measure {
 	return all
 }
 
-// keepers returns the measures of the suite keeper.
-func keepers() []measure {
+// keeperMeasures returns the measures of the suite keeper.
+func keeperMeasures() []measure {
 	var all []measure
 	add := func(name, remark string, more ...measure) {
 		name = "Keeper/" + name
@@ -208,8 +208,8 @@ func keepers() []measure {
 	return all
 }
 
-// outages returns the measures of the suite outage, for each policy with each failure.
-func outages() []measure {
+// outageMeasures returns the measures of the suite outage, for each policy with each failure.
+func outageMeasures() []measure {
 	var all []measure
 	for _, policy := range []string{"allow", "local", "block"} {
 		for _, failure := range []string{"hang", "reset", "5xx", "refused", "writes", "credentials"} {

@@ -70,14 +70,14 @@ func TestNumber(t *testing.T) {
 // TestBeside: what was run is one table for each latency, and a chart; rows of Redis may be
 // missing, which is said.
 func TestBeside(t *testing.T) {
-	require.Empty(t, beside(nil))
+	require.Empty(t, formatBeside(nil))
 	all := map[string]metrics{}
 	for i, shape := range besideShapes {
 		for j, limiter := range besideLimiters[:2] {
 			all["Contend/beside/5ms/"+shape+"/"+limiter] = metrics{"acquires/s": float64(1000*i + j), "p50-ms": 5.5}
 		}
 	}
-	table := beside(all)
+	table := formatBeside(all)
 	require.Equal(t, `
 | calls a second and p50 behind 5ms | 1x1 | 1x32 | 1x256 | 4x32 |
 |---|--:|--:|--:|--:|
@@ -96,7 +96,7 @@ Without Redis: there was no redis-server.
 	for _, shape := range besideShapes {
 		all["Contend/beside/5ms/"+shape+"/rueidis"] = metrics{"acquires/s": 1000}
 	}
-	require.NotContains(t, beside(all), "Without Redis")
+	require.NotContains(t, formatBeside(all), "Without Redis")
 	require.Equal(t, "1x256 behind 5 ms: calls a second ÷ rueidis", rows(all)[1].what)
 	require.Equal(t, "yes", rows(all)[1].cells()[3])
 

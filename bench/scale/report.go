@@ -26,9 +26,9 @@ type usage struct {
 	writes, reads partition
 }
 
-// report computes the values of a simulation from the bucket's account and the store's usage. It
+// newReport computes the values of a simulation from the bucket's account and the store's usage. It
 // takes w.mu.
-func (w *world) report(a ledger.Account, used usage) *report {
+func (w *world) newReport(a ledger.Account, used usage) *report {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	second := func(n int64) float64 { return float64(n) / w.lasting.Seconds() }

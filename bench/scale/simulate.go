@@ -71,12 +71,12 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	end := time.Now().Add(s.warmUp + s.lasting)
 	var processes sync.WaitGroup
 	for range s.processes {
-		p, err := w.process()
+		p, err := w.startProcess()
 		if err != nil {
 			return nil, err
 		}
 		w.processes = append(w.processes, p)
-		processes.Go(func() { w.live(ctx, p, end) })
+		processes.Go(func() { w.offerCalls(ctx, p, end) })
 	}
 	pause(s.warmUp)
 	before, err := subject.Read(own, w.db.Client(), 1)
@@ -103,7 +103,7 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w.report(account, used), nil
+	return w.newReport(account, used), nil
 }
 
 // fault returns the latency of a request, and an error if the bucket's partition throttles it.
@@ -112,7 +112,7 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	if r.Context.Value(exempt{}) != nil {
 		return ddbmem.Fault{}
 	}
-	f := ddbmem.Fault{Before: w.way(), After: w.way()}
+	f := ddbmem.Fault{Before: w.randomLatency(), After: w.randomLatency()}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch r.Operation {
@@ -132,8 +132,9 @@ func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// way draws the latency of one way.
-func (w *world) way() time.Duration {
+// randomLatency draws the time that a request or its answer is on its way: half of the latency, with the
+// spread.
+func (w *world) randomLatency() time.Duration {
 	return time.Duration(float64(w.latency) / 2 * (1 - w.spread + 2*w.spread*rand.Float64()))
 }
 
@@ -141,18 +142,18 @@ func (w *world) way() time.Duration {
 // fifths full.
 func (w *world) prepare(ctx context.Context) error {
 	taken := map[string]int64{"empty": w.burst, "part": w.burst * 2 / 5}[w.start]
-	return subject.Make(ctx, w.db.Client(), dynalimit.PerSecond(subject.Limit, w.rate).WithBurst(w.burst), 1, taken)
+	return subject.CreateBuckets(ctx, w.db.Client(), dynalimit.PerSecond(subject.Limit, w.rate).WithBurst(w.burst), 1, taken)
 }
 
-// process starts a process.
-func (w *world) process() (*process, error) {
+// startProcess opens the limiter of one simulated process.
+func (w *world) startProcess() (*process, error) {
 	limiter, _, err := subject.Open(w.db.Client(), &dynalimit.Options{Observer: observe.Observer{AcquireEnd: w.acquireEnd}, Timeout: w.timeout, Prefetch: w.prefetch})
 	return &process{limiter: limiter}, err
 }
 
-// live offers calls of one process at random instants until end. Then it waits for them and closes
-// the limiter.
-func (w *world) live(ctx context.Context, p *process, end time.Time) {
+// offerCalls offers calls of one process at random instants until end. Then it waits for them and closes the
+// limiter.
+func (w *world) offerCalls(ctx context.Context, p *process, end time.Time) {
 	var calls sync.WaitGroup
 	mean := float64(time.Second) / w.each
 	for {
@@ -164,7 +165,7 @@ func (w *world) live(ctx context.Context, p *process, end time.Time) {
 	}
 	calls.Wait()
 	if err := p.limiter.Close(ctx); err != nil {
-		w.fail(err)
+		w.countError(err)
 	}
 }
 
@@ -220,8 +221,8 @@ func (w *world) ask(ctx context.Context, p *dynalimit.RateLimiter) error {
 	}
 }
 
-// fail counts an error by its cause. It takes w.mu.
-func (w *world) fail(err error) {
+// countError counts an error by its cause. It takes w.mu.
+func (w *world) countError(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.errors[cause(err)]++

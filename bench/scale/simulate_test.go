@@ -258,7 +258,7 @@ func (s settings) run(b *testing.B) {
 			require.NoError(b, simulateOnce(b.Context()))
 			continue
 		}
-		require.NoError(b, program.Virtual(simulateOnce))
+		require.NoError(b, program.RunVirtual(simulateOnce))
 	}
 	program.Report(b, r.values)
 	for _, text := range r.errors {

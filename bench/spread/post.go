@@ -46,12 +46,12 @@ func newPost(ctx context.Context, s settings, client *http.Client) (caller, erro
 	samples := make([]sample, s.Callers)
 	for i := range samples {
 		keep := &sampler{next: client}
-		limiter, err := openLimiter(program.Remote(s.Endpoint, keep))
+		limiter, err := openLimiter(program.NewClient(s.Endpoint, keep))
 		if err != nil {
 			return nil, err
 		}
 		for _, amount := range []int64{burst / 2, 1, 1} { // a take of a full bucket cannot be repeated
-			if err := subject.Touch(ctx, limiter, subject.Entity(s.Keys+1+i), amount); err != nil {
+			if err := subject.CreateBucket(ctx, limiter, subject.Entity(s.Keys+1+i), amount); err != nil {
 				return nil, err
 			}
 		}

@@ -23,7 +23,7 @@ const (
 func callRarely(ctx context.Context, keys, calls int) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()
-	if err := subject.Make(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, 1000), keys, 0); err != nil {
+	if err := subject.CreateBuckets(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, 1000), keys, 0); err != nil {
 		return nil, err
 	}
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: roundTrip} })

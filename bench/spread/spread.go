@@ -57,17 +57,17 @@ func (s settings) runProcess(ctx context.Context, before time.Duration) (v progr
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, end()) }()
-	if err := subject.Make(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, 1000).WithBurst(burst), 0, 0); err != nil {
+	if err := subject.CreateBuckets(ctx, db.Client(), dynalimit.PerSecond(subject.Limit, 1000).WithBurst(burst), 0, 0); err != nil {
 		return nil, err
 	}
 	db.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Before: before} })
 	s.Endpoint = endpoint
-	child, err := program.Again(ctx, s)
+	child, err := program.StartChild(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, child.Stop()) }()
-	return v, child.Hear(&v)
+	return v, child.ReadAnswer(&v)
 }
 
 // serveOrders is the main function of the process.
@@ -100,7 +100,7 @@ type measurement struct {
 func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 	m := &measurement{settings: s, callers: map[string]caller{}}
 	for _, side := range sides[1:] {
-		sdk := program.Remote(s.Endpoint, nil)
+		sdk := program.NewClient(s.Endpoint, nil)
 		var client dynalimit.DynamoDB = sdk
 		if side == "lean" {
 			client = leanddb.New(sdk)

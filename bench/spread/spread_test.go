@@ -13,7 +13,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if program.Work(serveOrders) { // spread runs itself again
+	if program.RunChild(serveOrders) { // spread runs itself again
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -35,7 +35,7 @@ func BenchmarkSpread(b *testing.B) {
 	})
 	b.Run("rare", func(b *testing.B) {
 		reportCase(b, func(context.Context, time.Duration) (v program.Values, err error) {
-			err = program.Virtual(func(ctx context.Context) error {
+			err = program.RunVirtual(func(ctx context.Context) error {
 				v, err = callRarely(ctx, 200, 3)
 				return err
 			})
@@ -72,7 +72,7 @@ func TestSpread(t *testing.T) {
 
 func TestSparse(t *testing.T) {
 	var v program.Values
-	require.NoError(t, program.Virtual(func(ctx context.Context) (err error) {
+	require.NoError(t, program.RunVirtual(func(ctx context.Context) (err error) {
 		v, err = callRarely(ctx, 3, 1)
 		return err
 	}))

@@ -46,8 +46,8 @@ func Ratio[N int64 | float64](n, of N) float64 {
 	return float64(n) / float64(of)
 }
 
-// Virtual runs f in a synctest bubble, where time passes as soon as all goroutines wait.
-func Virtual(f func(ctx context.Context) error) (err error) {
+// RunVirtual runs f in a synctest bubble, where time passes as soon as all goroutines wait.
+func RunVirtual(f func(ctx context.Context) error) (err error) {
 	ran := false
 	test := testing.InternalTest{Name: "virtual", F: func(t *testing.T) {
 		if ran { // -test.count is meant for benchmarks
@@ -93,9 +93,9 @@ func Serve(ctx context.Context, h http.Handler) (endpoint string, end func() err
 	}, nil
 }
 
-// Remote returns a client of a store that checks no credentials. A nil transport stands for the usual one of
-// package awsclient.
-func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
+// NewClient returns a client of the store at an endpoint, which checks no credentials. A nil transport stands
+// for the usual one of package awsclient.
+func NewClient(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
 	return awsclient.FromConfig(aws.Config{
 		Region: "us-east-1", BaseEndpoint: &endpoint, HTTPClient: transport,
 		Credentials: credentials.NewStaticCredentialsProvider("bench", "bench", ""),
@@ -105,9 +105,9 @@ func Remote(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
 // role marks a process as a child.
 const role = "DYNALIMIT_BENCH_PROCESS"
 
-// Work runs do if this process is a child, and reports whether it is one. Orders and answers are JSON values.
-// The orders end when the child has to stop.
-func Work(do func(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error) bool {
+// RunChild runs do if this process is a child that StartChild started, and reports whether it is one. Orders
+// and answers are JSON values. The orders end when the child has to stop.
+func RunChild(do func(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error) bool {
 	if os.Getenv(role) == "" {
 		return false
 	}
@@ -126,9 +126,9 @@ type Child struct {
 	answers *json.Decoder
 }
 
-// Again starts this program once more as a child and sends it its first order. The child ends with
+// StartChild starts this program once more as a child process and sends it its first order. The child ends with
 // ctx. The caller must Stop it.
-func Again(ctx context.Context, order any) (*Child, error) {
+func StartChild(ctx context.Context, order any) (*Child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -148,14 +148,14 @@ func Again(ctx context.Context, order any) (*Child, error) {
 		return nil, err
 	}
 	c := &Child{cmd, in, json.NewEncoder(in), json.NewDecoder(out)}
-	return c, c.Tell(order)
+	return c, c.SendOrder(order)
 }
 
-// Tell sends an order.
-func (c *Child) Tell(order any) error { return c.orders.Encode(order) }
+// SendOrder sends an order.
+func (c *Child) SendOrder(order any) error { return c.orders.Encode(order) }
 
-// Hear decodes the child's next answer into answer. It waits for it, and fails if the child ends.
-func (c *Child) Hear(answer any) error {
+// ReadAnswer waits for the child's next answer and decodes it into answer. It fails if the child ends.
+func (c *Child) ReadAnswer(answer any) error {
 	if err := c.answers.Decode(answer); err != nil {
 		return fmt.Errorf("a process ended early: %w", err)
 	}

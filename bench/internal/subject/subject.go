@@ -37,9 +37,9 @@ func Open(client dynalimit.DynamoDB, o *dynalimit.Options) (*dynalimit.RateLimit
 	return limiter, repo, err
 }
 
-// Make creates the table, a limit for everybody, and the given number of full buckets. If taken is
-// not 0, it takes so many tokens from each.
-func Make(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit, buckets int, taken int64) error {
+// CreateBuckets creates the table, a limit for everybody, and the given number of full buckets. If taken is not
+// 0, it takes so many tokens from each.
+func CreateBuckets(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit, buckets int, taken int64) error {
 	limiter, repo, err := Open(client, nil)
 	if err != nil {
 		return err
@@ -51,15 +51,15 @@ func Make(ctx context.Context, client dynalimit.DynamoDB, limit dynalimit.Limit,
 		return err
 	}
 	for b := range buckets {
-		if err := Touch(ctx, limiter, Entity(b), taken); err != nil {
+		if err := CreateBucket(ctx, limiter, Entity(b), taken); err != nil {
 			return err
 		}
 	}
 	return limiter.Close(ctx)
 }
 
-// Touch makes the entity's bucket and takes so many tokens from it. 0 leaves it full.
-func Touch(ctx context.Context, limiter *dynalimit.RateLimiter, entity string, taken int64) error {
+// CreateBucket makes the entity's bucket by a call that takes so many tokens from it. 0 leaves it full.
+func CreateBucket(ctx context.Context, limiter *dynalimit.RateLimiter, entity string, taken int64) error {
 	lease, err := limiter.Acquire(ctx, entity, Resource, dynalimit.Amounts{Limit: max(1, taken)})
 	if err != nil || taken > 0 {
 		return err
