@@ -172,7 +172,7 @@ type bucketWork struct {
 // bucketsOf returns the work for each bucket, in the order of the first records. Buckets with alerts come after all
 // others: storing many alerts takes time.
 func bucketsOf(records []Record, folds []usage.Fold, sources map[source]placed, due map[schema.Key][]schema.Alert) (work []bucketWork) {
-	for _, of := range perBucket(folds) {
+	for _, of := range groupByBucket(folds) {
 		first := of[0].Changes[0]
 		work = append(work, bucketWork{keys: of[0].Keys, folds: of, alerts: due[first.Key], place: sources[source{first.Key, first.Seq}].place})
 		delete(due, first.Key)
