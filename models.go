@@ -73,8 +73,13 @@ type Limit struct {
 	// AlertAt are the percentages of a quota, 1 to 100, at which its use is told to people (package
 	// aggregator/alert), at most 8. 100 is the whole quota: calls that no longer fit are denied before it. They do
 	// not change what the limit admits.
-	AlertAt []int
+	AlertAt Percentages
 }
+
+// Percentages are at most 8 percentages from 1 to 100. Its List method returns them in ascending order. The zero value is
+// the empty set; Limit.WithAlerts makes others. It is a number, not a list or an array, so that limits are compared by ==
+// and errors that hold one can be encoded in ASN.1.
+type Percentages = schema.Percentages
 
 // USD is the unit of money: micro-dollars.
 const USD = "usd"
@@ -188,9 +193,10 @@ func (l Limit) WithReserve(n int64) Limit {
 	return l
 }
 
-// WithAlerts returns the limit with alerts at percentages of its use: WithAlerts(50, 80, 100).
+// WithAlerts returns the limit with alerts at percentages of its use: WithAlerts(50, 80, 100). It replaces earlier ones. A
+// limit with a percentage below 1 or above 100, or with more than 8, is refused where it is used.
 func (l Limit) WithAlerts(percent ...int) Limit {
-	l.AlertAt = percent
+	l.AlertAt = schema.PercentagesOf(percent...)
 	return l
 }
 
@@ -276,14 +282,6 @@ type LimitStatus struct {
 	// Uncharged is the part of a lease's Requested that was counted and not charged: it exceeded the
 	// limit's deepest debt (Limit.MaxDebt), or a limit in shadow.
 	Uncharged int64
-	// Exceeded means that Requested does not fit, so that the limit denies it.
-	Exceeded bool
-	// WouldDeny means that Requested does not fit, or did not, but the limit is in shadow and denies
-	// nothing. RetryAfter is the wait of an enforced limit.
-	WouldDeny bool
-	// Unlimited means that the limit is in shadow because a source is unlimited and counted
-	// (admin.LimitConfig.Counted).
-	Unlimited bool
 	// RetryAfter is the exact wait until Requested fits with no other
 	// traffic: 0 when it fits, Never when it exceeds the burst.
 	RetryAfter time.Duration
@@ -292,6 +290,14 @@ type LimitStatus struct {
 	// InFlight is the number of slots in use, if the limit is one of calls in flight. It exceeds the limit after
 	// an outage, after a lower limit was set, and in shadow.
 	InFlight int64
+	// Exceeded means that Requested does not fit, so that the limit denies it.
+	Exceeded bool
+	// WouldDeny means that Requested does not fit, or did not, but the limit is in shadow and denies
+	// nothing. RetryAfter is the wait of an enforced limit.
+	WouldDeny bool
+	// Unlimited means that the limit is in shadow because a source is unlimited and counted
+	// (admin.LimitConfig.Counted).
+	Unlimited bool
 	// Estimated means that RetryAfter is a guess, because nobody knows when a call in flight ends.
 	Estimated bool
 	// ByEstimates means that a quota may be full of estimates: Requested would fit without those of
@@ -332,7 +338,7 @@ type limitText struct {
 // It leaves out Burst and RefillAmount if they equal the Capacity.
 func (l Limit) MarshalJSON() ([]byte, error) {
 	l = l.withDefaults()
-	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow, AlertAt: l.AlertAt}
+	t := limitText{Name: l.Name, Capacity: l.Capacity, Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow, AlertAt: l.AlertAt.List()}
 	switch {
 	case l.IsConcurrent():
 		t.Hold, t.Longest = periodText(l.Hold), periodText(l.Longest)
@@ -373,7 +379,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 			return invalid(one.field, "is %q for limit %q; write a duration such as \"1s\", \"1m\" or \"24h\"", one.text, t.Name)
 		}
 	}
-	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Reserve: t.Reserve, Shadow: t.Shadow, Hold: hold, Longest: longest, AlertAt: t.AlertAt}.withDefaults()
+	*l = Limit{Name: t.Name, Capacity: t.Capacity, Burst: t.Burst, RefillAmount: t.RefillAmount, RefillPeriod: period, Window: t.Window, Zone: t.Zone, Unit: t.Unit, PerModel: t.PerModel, MaxDebt: t.MaxDebt, Reserve: t.Reserve, Shadow: t.Shadow, Hold: hold, Longest: longest, AlertAt: schema.PercentagesOf(t.AlertAt...)}.withDefaults()
 	return nil
 }
 

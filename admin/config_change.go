@@ -35,7 +35,7 @@ func configFields(c *schema.ConfigItem) trail.Fields {
 	fields := trail.Fields{}
 	limits := make([]trail.Limit, len(c.Limits))
 	for i, l := range c.Limits {
-		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount, Period: l.PeriodSeconds(), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow, Hold: int64(l.Hold / time.Second), Longest: int64(l.Longest / time.Second), AlertAt: l.AlertAt}
+		limits[i] = trail.Limit{Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, Amount: l.RefillAmount, Period: l.PeriodSeconds(), Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow, Hold: int64(l.Hold / time.Second), Longest: int64(l.Longest / time.Second), AlertAt: l.AlertAt.List()}
 	}
 	if len(limits) > 0 {
 		fields["limits"] = limits

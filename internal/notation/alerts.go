@@ -13,19 +13,21 @@ func parseAlerts(l *dynalimit.Limit, part, value string) error {
 	if !l.IsQuota() {
 		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
 	}
-	l.AlertAt = nil
+	var percent []int
 	for text := range strings.SplitSeq(value, "+") {
 		p, err := strconv.Atoi(text)
 		if err != nil {
 			return fmt.Errorf("%q is no list of percentages: write it like alert-at=50+80+100", part)
 		}
-		l.AlertAt = append(l.AlertAt, p)
+		percent = append(percent, p)
 	}
+	*l = l.WithAlerts(percent...)
 	return nil
 }
 
 // Percents describes percentages: 50 %, 80 % and 100 %; "" for none.
-func Percents(percent []int) (text string) {
+func Percents(set dynalimit.Percentages) (text string) {
+	percent := set.List()
 	for i, p := range percent {
 		switch {
 		case i == 0:

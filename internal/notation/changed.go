@@ -48,9 +48,7 @@ func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limi
 	}
 	l.Shadow, l.PerModel, l.MaxDebt, l.Reserve = l.Shadow || inForce.Shadow, l.PerModel || inForce.PerModel, cmp.Or(l.MaxDebt, inForce.MaxDebt), inForce.Reserve
 	if l.IsQuota() {
-		if l.AlertAt == nil {
-			l.AlertAt = inForce.AlertAt
-		}
+		l.AlertAt = cmp.Or(l.AlertAt, inForce.AlertAt)
 		if !slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, "zone=") }) {
 			l.Zone = inForce.Zone
 		}

@@ -226,7 +226,7 @@ func moreText(l dynalimit.Limit) (text string) {
 		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 	}
 	text += describeReserve(l)
-	if len(l.AlertAt) > 0 {
+	if l.AlertAt != 0 {
 		text += ", alerts at " + Percents(l.AlertAt)
 	}
 	if l.Shadow {

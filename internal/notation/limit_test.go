@@ -36,7 +36,7 @@ func TestLimit(t *testing.T) {
 		"usd=$0.50/daily,per-model":        {perModel(dynalimit.DailyMoneyQuota("usd", 500_000, "")), "$0.50 each day in UTC, for each model"},
 		"usd=$1234.000001/daily":           {dynalimit.DailyMoneyQuota("usd", 1_234_000_001, ""), "$1234.000001 each day in UTC"},
 		"usd=$50/daily,max-debt=$5.50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithMaxDebt(5_500_000), "$50 each day in UTC, debt at most $5.50"},
-		"usd=$50/daily,alert-at=80+50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithAlerts(80, 50), "$50 each day in UTC, alerts at 80 % and 50 %"},
+		"usd=$50/daily,alert-at=80+50":     {dynalimit.DailyMoneyQuota("usd", 50_000_000, "").WithAlerts(80, 50), "$50 each day in UTC, alerts at 50 % and 80 %"},
 		"tpm=40k,shadow,burst=80k":         {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).AsShadow(), "40,000 a minute, burst 80,000, in shadow"},
 		"tpm=40k,max-debt=10k":             {dynalimit.PerMinute("tpm", 40_000).WithMaxDebt(10_000), "40,000 a minute, debt at most 10,000"},
 		"tpm=40k,reserve=20%,burst=80k":    {dynalimit.PerMinute("tpm", 40_000).WithBurst(80_000).WithReserve(16_000), "40,000 a minute, burst 80,000, reserve 16,000"},

@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -22,8 +20,8 @@ func alertsAttr(limit string) string { return byModelPrefix + limit + alertSign 
 // AlertText returns the alerts of limits in their order, such as usd@50,80,100; nil without one.
 func AlertText(limits []ConfigLimit) (texts []string) {
 	for _, l := range limits {
-		if len(l.AlertAt) > 0 {
-			texts = append(texts, l.Name+alertSign+percentText(l.AlertAt))
+		if l.AlertAt != 0 {
+			texts = append(texts, l.Name+alertSign+l.AlertAt.String())
 		}
 	}
 	return texts
@@ -41,26 +39,6 @@ func alertsOf(text string) (attr string, value types.AttributeValue) {
 	return alertsAttr(limit), String(percent)
 }
 
-// percentText joins percentages with commas.
-func percentText(percent []int) string {
-	parts := make([]string, len(percent))
-	for i, p := range percent {
-		parts[i] = strconv.Itoa(p)
-	}
-	return strings.Join(parts, ",")
-}
-
-// percentsIn returns the percentages of a text, in order. It leaves out parts that are not from 1 to 100.
-func percentsIn(text string) (percent []int) {
-	for part := range strings.SplitSeq(text, ",") {
-		if p, err := strconv.Atoi(part); err == nil && p >= 1 && p <= WholeQuota {
-			percent = append(percent, p)
-		}
-	}
-	slices.Sort(percent)
-	return slices.Compact(percent)
-}
-
 // putAlerts sets the alerts of limits in a configuration item, and removes the attribute without one.
 func putAlerts(item Item, limits []ConfigLimit) {
 	delete(item, attrAlerts)
@@ -76,7 +54,7 @@ func readAlerts(item Item, limits []ConfigLimit) {
 		name, text, _ := strings.Cut(one, alertSign)
 		for i := range limits {
 			if l := &limits[i]; l.Name == name && l.IsQuota() {
-				l.AlertAt = percentsIn(text)
+				l.AlertAt = percentagesIn(text)
 			}
 		}
 	}

@@ -1,7 +1,6 @@
 package schema
 
 import (
-	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,7 +13,7 @@ func TestAlertsAreOneAttributeOfTheirSource(t *testing.T) {
 	owner := ConfigOwner{Resource: "all"}
 	plain := []ConfigLimit{ConfigLimit{Name: "tpd", Capacity: 5, Window: "day", Zone: "UTC"}.WithDefaults(), ConfigLimit{Name: "usd", Capacity: 9, Window: "month", Zone: "UTC", Unit: money}.WithDefaults()}
 	alerted := []ConfigLimit{plain[0], plain[1]}
-	alerted[0].AlertAt, alerted[1].AlertAt = []int{100}, []int{50, 80}
+	alerted[0].AlertAt, alerted[1].AlertAt = PercentagesOf(100), PercentagesOf(50, 80)
 	item := ConfigItem{Limits: alerted, Version: 1}.Item(Keys{}, owner, nil)
 	assert.Equal(t, String("tpd@100 usd@50,80"), item[attrAlerts])
 	read, err := DecodeConfig(item)
@@ -30,8 +29,8 @@ func TestAlertsAreOneAttributeOfTheirSource(t *testing.T) {
 	item[attrAlerts] = String("gone@80 usd@0,x,101,60 tpd")
 	read, err = DecodeConfig(item)
 	require.NoError(t, err, "what cannot be read alerts nobody, and limits as before")
-	assert.Equal(t, []int{60}, read.Limits[1].AlertAt)
-	assert.Empty(t, read.Limits[0].AlertAt)
+	assert.Equal(t, PercentagesOf(60), read.Limits[1].AlertAt)
+	assert.Zero(t, read.Limits[0].AlertAt)
 }
 
 func TestAlertsAreChecked(t *testing.T) {
@@ -39,13 +38,13 @@ func TestAlertsAreChecked(t *testing.T) {
 		limit ConfigLimit
 		fault string
 	}{
-		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{1, 100}}, ""},
-		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{80, 80, 50, 1, 2, 3, 4, 5, 6}}, ""},
-		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{0}}, "percentages from 1 to 100"},
-		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{101}}, "percentages from 1 to 100"},
-		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: []int{1, 2, 3, 4, 5, 6, 7, 8, 9}}, "at most 8"},
-		{ConfigLimit{Name: "a", Capacity: 1, RefillPeriod: 1e9, AlertAt: []int{80}}, "not a quota"},
-		{ConfigLimit{Name: "a", Capacity: 1, Hold: 60e9, AlertAt: []int{80}}, "not a quota"},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: PercentagesOf(1, 100)}, ""},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: PercentagesOf(80, 80, 50, 1, 2, 3, 4, 5, 6)}, ""},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: PercentagesOf(0)}, "percentages from 1 to 100"},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: PercentagesOf(101)}, "percentages from 1 to 100"},
+		{ConfigLimit{Name: "a", Capacity: 1, Window: "day", AlertAt: PercentagesOf(1, 2, 3, 4, 5, 6, 7, 8, 9)}, "at most 8"},
+		{ConfigLimit{Name: "a", Capacity: 1, RefillPeriod: 1e9, AlertAt: PercentagesOf(80)}, "not a quota"},
+		{ConfigLimit{Name: "a", Capacity: 1, Hold: 60e9, AlertAt: PercentagesOf(80)}, "not a quota"},
 	} {
 		_, at, reason := CheckLimits([]ConfigLimit{test.limit})
 		if test.fault == "" {
@@ -57,21 +56,17 @@ func TestAlertsAreChecked(t *testing.T) {
 	}
 }
 
-// Each field of a limit counts, or a change of it would not be written.
-func TestEqualLimitsHaveEqualFields(t *testing.T) {
-	for i := range reflect.TypeFor[ConfigLimit]().NumField() {
-		var other ConfigLimit
-		switch field := reflect.ValueOf(&other).Elem().Field(i); field.Kind() { //nolint:exhaustive // what a limit has
-		case reflect.Int64:
-			field.SetInt(1)
-		case reflect.String:
-			field.SetString("x")
-		case reflect.Bool:
-			field.SetBool(true)
-		case reflect.Slice:
-			field.Set(reflect.ValueOf([]int{80}))
-		}
-		assert.False(t, ConfigLimit{}.same(other), reflect.TypeFor[ConfigLimit]().Field(i).Name)
+// A set has the same value whatever the order and repetitions of its percentages, and lists what its text says.
+func TestPercentages(t *testing.T) {
+	set := PercentagesOf(100, 50, 80, 50)
+	assert.Equal(t, PercentagesOf(50, 80, 100), set)
+	assert.Equal(t, []int{50, 80, 100}, set.List())
+	assert.Equal(t, set, percentagesIn("80,100,x,0,50,101"))
+	assert.Equal(t, "50,80,100", set.String())
+	assert.Nil(t, PercentagesOf().List())
+	assert.Equal(t, PercentagesOf(1, 2, 3, 4, 5, 6, 7, 100), percentagesIn("100,1,2,3,4,5,6,7,8"), "of another version")
+	for _, bad := range []Percentages{PercentagesOf(-1), PercentagesOf(256 + 80), PercentagesOf(80, 101), -5, 101, 50<<8 | 80, 50 << 8, 50 | 80<<16} {
+		assert.False(t, bad.isValid(), "%d", int64(bad))
+		assert.NotEmpty(t, bad.List())
 	}
-	assert.True(t, ConfigLimit{AlertAt: []int{80}}.same(ConfigLimit{AlertAt: []int{80}}))
 }

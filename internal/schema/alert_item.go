@@ -213,7 +213,7 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 	for _, text := range found.Alerts {
 		limit, percent, _ := strings.Cut(text, alertSign)
 		a, d := attrsOf(limit, true), decoder{item: item}
-		q := AlertedQuota{Limit: limit, Percents: percentsIn(percent), Unit: Text(item, a.unit)}
+		q := AlertedQuota{Limit: limit, Percents: percentagesIn(percent).List(), Unit: Text(item, a.unit)}
 		tokens, hasTokens := d.number(a.tokens)
 		burst, hasBurst := d.number(a.burst)
 		window, hasWindow := d.number(a.window)

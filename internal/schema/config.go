@@ -54,7 +54,7 @@ func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
 		c.ManagedBy == other.ManagedBy && c.Unread == other.Unread && c.Extends == other.Extends &&
-		slices.EqualFunc(c.Limits, other.Limits, ConfigLimit.same) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups) &&
+		slices.Equal(c.Limits, other.Limits) && slices.Equal(c.Lifted, other.Lifted) && slices.Equal(c.Groups, other.Groups) &&
 		slices.Equal(c.Raises, other.Raises)
 }
 

@@ -38,10 +38,10 @@ var foreignConfigs = []struct {
 	owner  ConfigOwner
 	config ConfigItem
 }{
-	{"system", ConfigOwner{}, ConfigItem{OnUnavailable: "allow", Version: 1, Limits: []ConfigLimit{{"rpm", 50, 50, 50, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}},
-	{"resource", ConfigOwner{Resource: "gpt-4"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}, {"tpm", 10_000, 10_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}},
-	{"entity", ConfigOwner{Entity: "key-1", Resource: "claude-3"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}, {"tpm", 60_000, 60_000, 60_000, 3600 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}},
-	{"entity default", ConfigOwner{Entity: "proj-1"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 1000, 1000, 1000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}, {"tpm", 100_000, 150_000, 100_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}},
+	{"system", ConfigOwner{}, ConfigItem{OnUnavailable: "allow", Version: 1, Limits: []ConfigLimit{{"rpm", 50, 50, 50, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}},
+	{"resource", ConfigOwner{Resource: "gpt-4"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}, {"tpm", 10_000, 10_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}},
+	{"entity", ConfigOwner{Entity: "key-1", Resource: "claude-3"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}, {"tpm", 60_000, 60_000, 60_000, 3600 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}},
+	{"entity default", ConfigOwner{Entity: "proj-1"}, ConfigItem{Version: 1, Limits: []ConfigLimit{{"rpm", 1000, 1000, 1000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}, {"tpm", 100_000, 150_000, 100_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}},
 }
 
 func TestConfigOfAnotherImplementation(t *testing.T) {
@@ -60,9 +60,9 @@ func TestConfigOfAnotherImplementation(t *testing.T) {
 
 func TestEncodeConfigReplacesLimitsAndKeepsTheUnknown(t *testing.T) {
 	owner := ConfigOwner{Entity: "a", Resource: "r"}
-	old := ConfigItem{Version: 7, OnUnavailable: "allow", Limits: []ConfigLimit{{"gone", 1, 1, 1, 1 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}.Item(Keys{}, owner, nil)
+	old := ConfigItem{Version: 7, OnUnavailable: "allow", Limits: []ConfigLimit{{"gone", 1, 1, 1, 1 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}.Item(Keys{}, owner, nil)
 	old["owner"], old["l_note"], old["l_gone_zz"] = String("team-x"), String("kept"), Number(1)
-	got := ConfigItem{Version: 8, Limits: []ConfigLimit{{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}.Item(Keys{}, owner, old)
+	got := ConfigItem{Version: 8, Limits: []ConfigLimit{{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}.Item(Keys{}, owner, old)
 	assert.Equal(t, Item{
 		PK: String("ENTITY#a"), SK: String("#CONFIG#r"), GSI3PK: String("ENTITY_CONFIG#r"), GSI3SK: String("a"),
 		"entity_id": String("a"), "resource": String("r"), "config_version": Number(8),
@@ -108,7 +108,7 @@ func TestConfigMarks(t *testing.T) {
 func TestDecodeConfigDefaultsAndFaults(t *testing.T) {
 	got, err := DecodeConfig(Item{"l_a_b_cp": Number(5), "l_a_b_rp": Number(60)})
 	require.NoError(t, err)
-	assert.Equal(t, []ConfigLimit{{"a_b", 5, 5, 5, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}, got.Limits)
+	assert.Equal(t, []ConfigLimit{{"a_b", 5, 5, 5, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}, got.Limits)
 
 	none, err := DecodeConfig(nil)
 	require.NoError(t, err)
@@ -176,7 +176,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Custom(func(t *rapid.T) ConfigLimit {
 			n := rapid.Int64Range(1, 1_000_000_000_000)
-			return ConfigLimit{rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_.\-]{0,63}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), seconds(rapid.Int64Range(1, math.MaxInt64/int64(time.Second)).Draw(t, "rp")), "", "", "", false, false, 0, 0, 0, 0, nil}
+			return ConfigLimit{rapid.StringMatching(`[a-zA-Z][a-zA-Z0-9_.\-]{0,63}`).Draw(t, "name"), n.Draw(t, "cp"), n.Draw(t, "bx"), n.Draw(t, "ra"), seconds(rapid.Int64Range(1, math.MaxInt64/int64(time.Second)).Draw(t, "rp")), "", "", "", false, false, 0, 0, 0, 0, 0}
 		})
 		limits := rapid.SliceOfNDistinct(limit, 1, MaxLimits, func(l ConfigLimit) string { return l.Name }).Draw(t, "limits")
 		slices.SortFunc(limits, func(a, b ConfigLimit) int {

@@ -42,9 +42,9 @@ func TestLegacyItems(t *testing.T) {
 				{Legacy: Legacy{IsBucket: true, Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "tpm"}, State: bucket.State{Rate: tpm, Tokens: -2_500_000, Refilled: legacyRefill - 1500}, Capacity: 10_000_000, TTL: 1795341240},
 			},
 			[]LegacyLimit{
-				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "tpm"}, ConfigLimit: ConfigLimit{"tpm", 10_000, 15_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "_default_"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
+				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "tpm"}, ConfigLimit: ConfigLimit{"tpm", 10_000, 15_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "_default_"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
 			},
 		},
 		"0.6": {
@@ -54,14 +54,14 @@ func TestLegacyItems(t *testing.T) {
 				{Legacy: Legacy{IsBucket: true, Owner: ConfigOwner{Entity: "proj-1", Resource: "gpt-4"}, Limit: "rpm"}, State: bucket.State{Rate: bucket.Rate{Burst: 1_000_000, Amount: 1_000_000, Period: 60_000}, Tokens: 500_000, Refilled: legacyRefill - 250}, Capacity: 1_000_000, Consumed: 740_000, TTL: 1795341241},
 			},
 			[]LegacyLimit{
-				{Legacy: Legacy{Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 50, 50, 50, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Resource: "gpt-4"}, Limit: "tpm"}, ConfigLimit: ConfigLimit{"tpm", 10_000, 15_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Entity: "proj-1", Resource: "_default_"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 1000, 1000, 1000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
-				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "claude-3"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}},
+				{Legacy: Legacy{Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 50, 50, 50, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Resource: "gpt-4"}, Limit: "tpm"}, ConfigLimit: ConfigLimit{"tpm", 10_000, 15_000, 10_000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Entity: "proj-1", Resource: "_default_"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 1000, 1000, 1000, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
+				{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "claude-3"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 20, 20, 20, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}},
 			},
 		},
-		"0.7": {nil, []LegacyLimit{{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}},
+		"0.7": {nil, []LegacyLimit{{Legacy: Legacy{Owner: ConfigOwner{Entity: "key-1", Resource: "gpt-4"}, Limit: "rpm"}, ConfigLimit: ConfigLimit{"rpm", 100, 100, 100, 60 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}},
 	} {
 		t.Run(version, func(t *testing.T) {
 			var buckets []LegacyBucket
@@ -219,8 +219,8 @@ func TestComposedBucketKeepsItsLevel(t *testing.T) {
 // A configuration that says what limits the owner wins over the items of its limits.
 func TestComposeConfig(t *testing.T) {
 	owner := ConfigOwner{Entity: "a", Resource: "r"}
-	limits := []LegacyLimit{{ConfigLimit: ConfigLimit{"tpm", 5, 6, 7, 8 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}, {ConfigLimit: ConfigLimit{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}}
-	both := []ConfigLimit{{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}, {"tpm", 5, 6, 7, 8 * time.Second, "", "", "", false, false, 0, 0, 0, 0, nil}}
+	limits := []LegacyLimit{{ConfigLimit: ConfigLimit{"tpm", 5, 6, 7, 8 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}, {ConfigLimit: ConfigLimit{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}}
+	both := []ConfigLimit{{"rpm", 1, 2, 3, 4 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}, {"tpm", 5, 6, 7, 8 * time.Second, "", "", "", false, false, 0, 0, 0, 0, 0}}
 	for name, test := range map[string]struct {
 		stored *ConfigItem
 		want   ConfigItem

@@ -22,7 +22,7 @@ type ConfigLimit struct {
 	PerModel, Shadow              bool
 	MaxDebt, Reserve              int64
 	Hold, Longest                 time.Duration
-	AlertAt                       []int
+	AlertAt                       Percentages
 }
 
 // A limit with the Reserve noReserve keeps nothing from batch calls. The largest reserve is 1/mostReserve of the burst.
@@ -44,26 +44,15 @@ func seconds(n int64) time.Duration {
 	return time.Duration(min(max(n, -most), most)) * time.Second
 }
 
-// same reports whether two limits are equal.
-func (l ConfigLimit) same(other ConfigLimit) bool {
-	return l.Name == other.Name && l.Capacity == other.Capacity && l.Burst == other.Burst && l.RefillAmount == other.RefillAmount &&
-		l.RefillPeriod == other.RefillPeriod && l.Window == other.Window && l.Zone == other.Zone && l.Unit == other.Unit &&
-		l.PerModel == other.PerModel && l.MaxDebt == other.MaxDebt && l.Reserve == other.Reserve && l.Shadow == other.Shadow &&
-		l.Hold == other.Hold && l.Longest == other.Longest && slices.Equal(l.AlertAt, other.AlertAt)
-}
-
 // IsQuota reports whether the limit is a calendar quota, not a token bucket.
 func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
 
 // WithDefaults returns the limit with the capacity as its burst and refill amount, and UTC as a quota's zone,
-// where they are not set, and with its alerts in order.
+// where they are not set.
 func (l ConfigLimit) WithDefaults() ConfigLimit {
 	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
 	if l.IsQuota() {
 		l.Zone = cmp.Or(l.Zone, "UTC")
-	}
-	if len(l.AlertAt) > 0 {
-		l.AlertAt = slices.Compact(slices.Sorted(slices.Values(l.AlertAt)))
 	}
 	if l.IsSlots() {
 		l.Longest = cmp.Or(l.Longest, max(usualLongest, l.Hold))
@@ -161,24 +150,14 @@ func (l ConfigLimit) checkQuota() (field, reason string) {
 	return "", ""
 }
 
-// mostAlerts bounds the alerts of a limit.
-const mostAlerts = 8
-
-// WholeQuota is the percentage of the whole quota.
-const WholeQuota = 100
-
-// checkAlerts returns the error in the alerts of a limit with its defaults, or "".
+// checkAlerts returns the error in the alerts of a limit, or "".
 func (l ConfigLimit) checkAlerts() string {
-	if len(l.AlertAt) == 0 {
-		return ""
-	}
-	switch first, last := l.AlertAt[0], l.AlertAt[len(l.AlertAt)-1]; {
+	switch {
+	case l.AlertAt == 0:
 	case !l.IsQuota():
 		return fmt.Sprintf("is set for %q, which is not a quota; leave it out, or set Window", l.Name)
-	case first < 1 || last > WholeQuota:
-		return fmt.Sprintf("is %v for %q; give percentages from 1 to %d", l.AlertAt, l.Name, WholeQuota)
-	case len(l.AlertAt) > mostAlerts:
-		return fmt.Sprintf("has %d percentages for %q; give at most %d", len(l.AlertAt), l.Name, mostAlerts)
+	case !l.AlertAt.isValid():
+		return fmt.Sprintf("is unusable for %q; give at most %d percentages from 1 to %d", l.Name, mostPercentages, WholeQuota)
 	}
 	return ""
 }

@@ -275,7 +275,7 @@ func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path st
 		return d.decodeQuota(at, name, l, path)
 	}
 	d.checkUnitless(l, path)
-	if l.AlertAt != nil {
+	if l.AlertAt != 0 {
 		d.refuseValue(below(path, "alert_at"), "is of quotas alone: write a window too, such as 'window: day', or leave it out")
 	}
 	if l.Unit != "" {
@@ -293,7 +293,7 @@ func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path st
 func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"capacity": l.Capacity != "", "unit": l.Unit != "", "burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0,
-		"refill_period": l.RefillPeriod > 0, "window": l.Window != "", "zone": l.Zone != "", "per_model": l.PerModel, "max_debt": l.MaxDebt > 0, "alert_at": l.AlertAt != nil,
+		"refill_period": l.RefillPeriod > 0, "window": l.Window != "", "zone": l.Zone != "", "per_model": l.PerModel, "max_debt": l.MaxDebt > 0, "alert_at": l.AlertAt != 0,
 	} {
 		if said {
 			d.refuseValue(below(path, key), "is of other limits: leave it out, for calls in flight have concurrent, hold, longest, reserve and shadow, such as {concurrent: 20, hold: 1m, longest: 10m}")
@@ -337,8 +337,7 @@ func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string)
 	n := l.Capacity.number()
 	return dynalimit.Limit{
 		Name: name, Capacity: n, Burst: n, RefillAmount: n,
-		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel, MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow,
-		AlertAt: l.AlertAt,
+		Window: string(l.Window), Zone: string(cmp.Or(l.Zone, "UTC")), Unit: string(l.Unit), PerModel: l.PerModel, MaxDebt: int64(l.MaxDebt), Shadow: l.Shadow, AlertAt: dynalimit.Percentages(l.AlertAt),
 	}
 }
 

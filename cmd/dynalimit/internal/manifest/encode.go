@@ -123,7 +123,7 @@ func sourceOf(c admin.LimitConfig) *source {
 		OnUnavailable: string(c.OnUnavailable), Groups: c.Groups, Limits: limits{},
 	}
 	for _, l := range c.Limits {
-		one := &limit{Capacity: capacityOf(l), Unit: unit(l.Unit), PerModel: l.PerModel, MaxDebt: amount(l.MaxDebt), Reserve: reserveOf(l), Shadow: l.Shadow, AlertAt: l.AlertAt}
+		one := &limit{Capacity: capacityOf(l), Unit: unit(l.Unit), PerModel: l.PerModel, MaxDebt: amount(l.MaxDebt), Reserve: reserveOf(l), Shadow: l.Shadow, AlertAt: percents(l.AlertAt)}
 		if l.Burst != l.Capacity {
 			one.Burst = amount(l.Burst)
 		}

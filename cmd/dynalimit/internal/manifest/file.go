@@ -3,7 +3,6 @@ package manifest
 import (
 	"encoding/json"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -86,7 +85,7 @@ type limit struct {
 	// Reserve is the part kept from batch calls.
 	Reserve reserve  `yaml:"reserve,omitempty" json:"reserve,omitempty"`
 	Shadow  bool     `yaml:"shadow,omitempty" json:"shadow,omitempty"`
-	AlertAt percents `yaml:"alert_at,omitempty,flow" json:"alert_at,omitempty"`
+	AlertAt percents `yaml:"alert_at,omitempty" json:"alert_at,omitempty"`
 	// Concurrent is the number of calls in flight. Such a limit has Hold and Longest in place of the rest.
 	Concurrent amount `yaml:"concurrent,omitempty" json:"concurrent,omitempty"`
 	Hold       period `yaml:"hold,omitempty" json:"hold,omitempty"`
@@ -137,7 +136,7 @@ func (limit) help() string {
 // shortForm returns the value to write for a limit: the capacity alone if everything else is the
 // default, else all fields.
 func (l limit) shortForm() any {
-	if reflect.DeepEqual(l, limit{Capacity: l.Capacity}) {
+	if l == (limit{Capacity: l.Capacity}) {
 		return l.Capacity
 	}
 	type plain limit
@@ -188,23 +187,29 @@ func parseAmount(text string) (amount, string) {
 }
 
 // percents are the percentages of a quota's alerts.
-type percents []int
+type percents dynalimit.Percentages
+
+// MarshalYAML writes a list.
+func (p percents) MarshalYAML() (any, error) { return dynalimit.Percentages(p).List(), nil }
+
+// MarshalJSON writes a list.
+func (p percents) MarshalJSON() ([]byte, error) { return json.Marshal(dynalimit.Percentages(p).List()) }
 
 // parsePercents parses a list of percentages. Its second result is the fault of the list, or "".
 func parsePercents(n *yaml.Node) (percents, string) {
 	const help = "write percentages from 1 to 100, such as [50, 80, 100]"
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
-		return nil, "is no list: " + help + ", or leave the key out"
+		return 0, "is no list: " + help + ", or leave the key out"
 	}
-	var all percents
+	var all []int
 	for _, item := range n.Content {
 		p, err := strconv.Atoi(item.Value)
 		if item.Kind != yaml.ScalarNode || err != nil || p < 1 || p > schema.WholeQuota {
-			return nil, fmt.Sprintf("has %q: %s", item.Value, help)
+			return 0, fmt.Sprintf("has %q: %s", item.Value, help)
 		}
 		all = append(all, p)
 	}
-	return all, ""
+	return percents(schema.PercentagesOf(all...)), ""
 }
 
 // capacity is a whole number of tokens, or dollars with a leading $, or "".

@@ -97,7 +97,7 @@ func wholeManifest() *Manifest {
 			{Entity: "key-2"}: {Limits: []dynalimit.Limit{
 				dynalimit.Concurrent("inflight", 20, 0).WithLongest(10 * time.Minute).WithReserve(4),
 				{Name: "rpm", Capacity: 6, Burst: 6, RefillAmount: 3, RefillPeriod: 90 * time.Second, Reserve: -1},
-				{Name: "usd", Capacity: 2_500_001, Burst: 2_500_001, RefillAmount: 2_500_001, Window: "month", Zone: "UTC", Unit: dynalimit.USD, PerModel: true, MaxDebt: 10_000, Reserve: 500_000, AlertAt: []int{50, 100}, Shadow: true},
+				dynalimit.Limit{Name: "usd", Capacity: 2_500_001, Burst: 2_500_001, RefillAmount: 2_500_001, Window: "month", Zone: "UTC", Unit: dynalimit.USD, PerModel: true, MaxDebt: 10_000, Reserve: 500_000, Shadow: true}.WithAlerts(50, 100),
 			}},
 		},
 		Entities: map[string]Entity{

@@ -108,15 +108,6 @@ func (m *content) describe(refused error) (err error) {
 	return err
 }
 
-// withoutEmptyLists removes the empty lists that DER has for absent ones.
-func withoutEmptyLists(e *dynalimit.LimitExceededError) {
-	for i := range e.Statuses {
-		if len(e.Statuses[i].Limit.AlertAt) == 0 {
-			e.Statuses[i].Limit.AlertAt = nil
-		}
-	}
-}
-
 // onlyExceeded removes the statuses that do not deny: they would make the message long.
 func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	all := e.Statuses
@@ -188,9 +179,7 @@ func openSealed(text string) error {
 func (m *content) error() error {
 	switch m.Kind {
 	case ofLimit:
-		e := &dynalimit.LimitExceededError{}
-		defer withoutEmptyLists(e)
-		return decode(m.Details, e)
+		return decode(m.Details, &dynalimit.LimitExceededError{})
 	case ofPause:
 		return decode(m.Details, &dynalimit.PausedError{})
 	case ofBlock:
