@@ -168,15 +168,15 @@ func openSealed(text string) error {
 	if _, err := asn1.Unmarshal(plain, &m); err != nil {
 		return nil //nolint:nilerr // nobody else has the key
 	}
-	refused := m.error()
+	refused := m.rebuildError()
 	if m.Kind == ofOutage || refused == nil {
 		return refused
 	}
 	return &llm.DeniedError{RetryAfter: m.Wait, Err: refused}
 }
 
-// error rebuilds the error that describe stored, nil if its details cannot be read.
-func (m *content) error() error {
+// rebuildError rebuilds the error that describe stored, nil if its details cannot be read.
+func (m *content) rebuildError() error {
 	switch m.Kind {
 	case ofLimit:
 		return decode(m.Details, &dynalimit.LimitExceededError{})
