@@ -6,16 +6,16 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// readOnlyTableName reads a request that has TableName as its only member and returns the name. It fails for
+// readSoleTableName reads a request that has TableName as its only member and returns the name. It fails for
 // other members or without a name.
-func readOnlyTableName(r *wire.Reader, operation string) (string, error) {
+func readSoleTableName(r *wire.Reader, operation string) (string, error) {
 	name := ""
 	r.Object(func(member string) {
 		if member != "TableName" {
-			r.Fail(unsupported(member + " in " + operation))
+			r.Fail(unsupportedError(member + " in " + operation))
 			return
 		}
-		name = tableName(r)
+		name = readTableName(r)
 	})
 	if err := r.Err(); err != nil {
 		return "", err
@@ -36,7 +36,7 @@ func (c *call) createTable() error {
 	c.db.mu.Lock()
 	defer c.db.mu.Unlock()
 	if c.db.tables[d.name] != nil {
-		return fail("ResourceInUseException", "Table already exists: %s", d.name)
+		return newError("ResourceInUseException", "Table already exists: %s", d.name)
 	}
 	c.db.lastTable++
 	t := &table{
@@ -54,7 +54,7 @@ func (c *call) createTable() error {
 // describeTable appends the description of the table that the request names. It fails with
 // ResourceNotFoundException if the table does not exist.
 func (c *call) describeTable() error {
-	name, err := readOnlyTableName(c.in, c.operation)
+	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *call) describeTable() error {
 	defer c.db.mu.RUnlock()
 	t := c.db.tables[name]
 	if t == nil {
-		return noTable(name)
+		return noTableError(name)
 	}
 	c.out = t.appendDescription(wire.Field(c.out, "Table"), "ACTIVE")
 	return nil
@@ -71,7 +71,7 @@ func (c *call) describeTable() error {
 // deleteTable removes a table at once and disables its stream; the stream's records stay readable. It fails
 // if the table does not exist or has deletion protection. It takes the commit lock.
 func (c *call) deleteTable() error {
-	name, err := readOnlyTableName(c.in, c.operation)
+	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
@@ -80,9 +80,9 @@ func (c *call) deleteTable() error {
 	t := c.db.tables[name]
 	switch {
 	case t == nil:
-		return noTable(name)
+		return noTableError(name)
 	case t.protected:
-		return validation("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
+		return validationError("Resource cannot be deleted as it is currently protected against deletion. Disable deletion protection first.")
 	}
 	if t.stream != nil {
 		t.stream.disable(c.at)
@@ -103,14 +103,14 @@ func (c *call) listTables() error {
 		case "ExclusiveStartTableName":
 			start = c.in.String()
 		default:
-			c.in.Fail(unsupported(member + " in ListTables"))
+			c.in.Fail(unsupportedError(member + " in ListTables"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
 		return err
 	}
 	if limit < 1 || limit > 100 {
-		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
+		return validationError("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
 	}
 	c.db.mu.RLock()
 	defer c.db.mu.RUnlock()

@@ -63,7 +63,7 @@ func fromSDK(v types.AttributeValue) value.Value {
 	case *types.AttributeValueMemberS:
 		return value.String(v.Value)
 	case *types.AttributeValueMemberN:
-		return parsedNumber(v.Value)
+		return parseOrZero(v.Value)
 	case *types.AttributeValueMemberB:
 		return value.Binary(v.Value)
 	case *types.AttributeValueMemberBOOL:
@@ -75,15 +75,15 @@ func fromSDK(v types.AttributeValue) value.Value {
 	case *types.AttributeValueMemberSS:
 		return value.StringSet(v.Value)
 	case *types.AttributeValueMemberNS:
-		return value.NumberSet(mapSlice(v.Value, parsedNumber))
+		return value.NumberSet(mapSlice(v.Value, parseOrZero))
 	case *types.AttributeValueMemberBS:
 		return value.BinarySet(mapSlice(v.Value, func(b []byte) string { return string(b) }))
 	}
 	return value.Null{}
 }
 
-// parsedNumber parses a number, and returns 0 if s is not a number that DynamoDB accepts.
-func parsedNumber(s string) value.Number {
+// parseOrZero returns the number that s spells, and 0 if s is not a number that DynamoDB accepts.
+func parseOrZero(s string) value.Number {
 	n, err := value.ParseNumber(s)
 	if err != nil {
 		return value.Number{}

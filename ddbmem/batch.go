@@ -33,7 +33,7 @@ func (c *call) batchGetItem() error {
 		case "ReturnConsumedCapacity":
 			c.capacity = readCapacity(c.in)
 		default:
-			c.in.Fail(unsupported(member + " in BatchGetItem"))
+			c.in.Fail(unsupportedError(member + " in BatchGetItem"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
@@ -45,14 +45,14 @@ func (c *call) batchGetItem() error {
 			return err
 		}
 		if len(a.keys) == 0 {
-			return validation("1 validation error detected: Value '[]' at 'requestItems.%s.member.keys' failed to satisfy constraint: Member must have length greater than or equal to 1", a.name)
+			return validationError("1 validation error detected: Value '[]' at 'requestItems.%s.member.keys' failed to satisfy constraint: Member must have length greater than or equal to 1", a.name)
 		}
 	}
 	switch {
 	case keys == 0:
-		return validation("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+		return validationError("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	case keys > maxBatchGet:
-		return validation("Too many items requested for the BatchGetItem call")
+		return validationError("Too many items requested for the BatchGetItem call")
 	}
 	return c.readBatch(asked, keys-c.unprocessed)
 }
@@ -92,7 +92,7 @@ func (c *call) readBatch(asked []tableKeys, process int) error {
 	return nil
 }
 
-// countKeys counts the keys of all tables of a batch.
+// countKeys returns the number of keys of all tables of a batch.
 func countKeys(asked []tableKeys) (keys int) {
 	for _, a := range asked {
 		keys += len(a.keys)
@@ -141,7 +141,7 @@ func (e *engine) checkBatchKeys(a tableKeys) error {
 			return err
 		}
 		if seen[t.keyOf(key)] {
-			return validation("Provided list of item keys contains duplicates")
+			return validationError("Provided list of item keys contains duplicates")
 		}
 		seen[t.keyOf(key)] = true
 	}
@@ -202,7 +202,7 @@ func (c *call) batchWriteItem() error {
 		case "ReturnItemCollectionMetrics":
 			readMetrics(c.in)
 		default:
-			c.in.Fail(unsupported(member + " in BatchWriteItem"))
+			c.in.Fail(unsupportedError(member + " in BatchWriteItem"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
@@ -210,9 +210,9 @@ func (c *call) batchWriteItem() error {
 	}
 	switch {
 	case total == 0:
-		return validation("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+		return validationError("1 validation error detected: Value '{}' at 'requestItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	case total > maxBatchWrite:
-		return validation("Too many items requested for the BatchWriteItem call")
+		return validationError("Too many items requested for the BatchWriteItem call")
 	}
 	return c.writeBatch(asked, total-c.unprocessed)
 }
@@ -230,11 +230,11 @@ func readWrites(r *wire.Reader) []batchWrite {
 			case "DeleteRequest":
 				writes = append(writes, batchWrite{readStatement(r, kind), verbDelete})
 			default:
-				r.Fail(unsupported(kind))
+				r.Fail(unsupportedError(kind))
 			}
 		})
 		if r.Err() == nil && len(writes) != n+1 {
-			r.Fail(validation("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"))
+			r.Fail(validationError("Supplied AttributeValue has more than one datatypes set, must contain exactly one of the supported datatypes"))
 		}
 	})
 	return writes
@@ -267,7 +267,7 @@ func (c *call) writeBatch(asked []tableWrites, process int) error {
 				rest = append(rest, w)
 				continue
 			}
-			chargedWrite(c, ch, 1, (*usage).chargeWrite)
+			chargeChange(c, ch, 1, (*usage).chargeWrite)
 			c.db.commit(c.seq, ch)
 		}
 		if rest = append(rest, a.writes[n:]...); len(rest) > 0 {
@@ -314,7 +314,7 @@ func (e *engine) checkWrites(a tableWrites) error {
 			return err
 		}
 		if slices.Contains(seen, ch.key) {
-			return validation("Provided list of item keys contains duplicates")
+			return validationError("Provided list of item keys contains duplicates")
 		}
 		seen = append(seen, ch.key)
 	}

@@ -15,8 +15,7 @@ func (h halves) units() float64 { return float64(h) / 2 }
 // append appends the capacity units as a JSON number with one decimal.
 func (h halves) append(b []byte) []byte { return strconv.AppendFloat(b, h.units(), 'f', 1, 64) }
 
-// writeUnits is the capacity of writing size bytes: one per started KB, at least
-// one.
+// writeUnits returns the write units for an item of size bytes: one for each started KB, at least one.
 func writeUnits(size int) int64 { return max(1, int64(size+1023)/1024) }
 
 // readHalves returns the capacity of reading size bytes, in halves of a read unit: one unit per started 4 KB,
@@ -45,8 +44,8 @@ type tableUse struct {
 // usage is the charge of a request.
 type usage []*tableUse
 
-// useOf returns the units that the request has used of a table, to add to them. It adds an empty entry if the
-// request has not used the table yet.
+// useOf returns the capacity that the request has used of a table, in half units, to add to it. It adds an
+// empty entry if the request has not used the table yet.
 func (u *usage) useOf(t *table) *tableUse {
 	for _, x := range *u {
 		if x.name == t.name {
@@ -58,8 +57,8 @@ func (u *usage) useOf(t *table) *tableUse {
 	return x
 }
 
-// useOfIndex returns the units that the request has used of an index, to add to them. It adds an empty entry at
-// the first use. A later call invalidates the pointer.
+// useOfIndex returns the capacity that the request has used of an index, in half units, to add to it. It adds
+// an empty entry at the first use. A later call invalidates the pointer.
 func (u *tableUse) useOfIndex(name string) *indexUse {
 	for i := range u.indexes {
 		if u.indexes[i].name == name {
@@ -70,7 +69,7 @@ func (u *tableUse) useOfIndex(name string) *indexUse {
 	return &u.indexes[len(u.indexes)-1]
 }
 
-// totals sums the charges of the table and its indexes.
+// totals returns the charges of the table and its indexes, in half units.
 func (u *tableUse) totals() (read, write halves) {
 	read, write = u.read, u.write
 	for _, ix := range u.indexes {
@@ -80,7 +79,7 @@ func (u *tableUse) totals() (read, write halves) {
 	return read, write
 }
 
-// totals sums the charges of all tables and their indexes.
+// totals returns the charges of all tables and their indexes, in half units.
 func (u usage) totals() (read, write halves) {
 	for _, t := range u {
 		r, w := t.totals()
@@ -90,8 +89,8 @@ func (u usage) totals() (read, write halves) {
 	return read, write
 }
 
-// chargeWrite adds a write of one item to its table and indexes; times is 2 in a
-// transaction.
+// chargeWrite adds the capacity of a write of one item to the usage of its table and indexes. The factor times
+// is 2 in a transaction, else 1.
 func (u *usage) chargeWrite(ch *change, times int64) {
 	var now *row
 	size := 0
@@ -111,8 +110,8 @@ func (u *usage) chargeWrite(ch *change, times int64) {
 	}
 }
 
-// chargeRefused adds a write that its condition refused: it costs the size of the
-// stored item.
+// chargeRefused adds the capacity of a write that its condition refused: it costs the size of the stored item.
+// The factor times is 2 in a transaction, else 1.
 func (u *usage) chargeRefused(ch *change, times int64) {
 	size := 0
 	if ch.old != nil {

@@ -40,7 +40,7 @@ type Option func(*DB)
 // to time.Now.
 func WithClock(now func() time.Time) Option { return func(db *DB) { db.engine.now = now } }
 
-// WithLog keeps a log of all requests, see DB.Log.
+// WithLog makes a DB log all executed requests; DB.Log returns them.
 func WithLog() Option { return func(db *DB) { db.keepLog = true } }
 
 // WithExpiry deletes expired items at the start of every request. Without it they

@@ -33,13 +33,13 @@ func readDefinition(r *wire.Reader) (*definition, error) {
 	r.Object(func(member string) {
 		switch member {
 		case "TableName":
-			d.name = tableName(r)
+			d.name = readTableName(r)
 		case "AttributeDefinitions":
 			readKinds(r, d.kinds)
 		case "KeySchema":
 			d.keys = readKeySchema(r)
 		case "BillingMode":
-			d.billing = oneOf(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
+			d.billing = readEnum(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
 		case "ProvisionedThroughput":
 			d.throughput = readThroughput(r)
 		case "GlobalSecondaryIndexes":
@@ -47,11 +47,11 @@ func readDefinition(r *wire.Reader) (*definition, error) {
 		case "StreamSpecification":
 			d.view = readStreamSpecification(r)
 		case "TableClass":
-			d.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
+			d.class = readEnum(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
 		case "DeletionProtectionEnabled":
 			d.protected = r.Bool()
 		default:
-			r.Fail(unsupported(member + " in CreateTable"))
+			r.Fail(unsupportedError(member + " in CreateTable"))
 		}
 	})
 	return d, r.Err()
@@ -67,13 +67,13 @@ func readKinds(r *wire.Reader, kinds map[string]string) {
 			case "AttributeName":
 				name = r.String()
 			case "AttributeType":
-				kind = oneOf(r, "attributeDefinitions.member.attributeType", "B", "N", "S")
+				kind = readEnum(r, "attributeDefinitions.member.attributeType", "B", "N", "S")
 			default:
-				r.Fail(unsupported(member + " in AttributeDefinitions"))
+				r.Fail(unsupportedError(member + " in AttributeDefinitions"))
 			}
 		})
 		if have, ok := kinds[name]; ok && have != kind {
-			r.Fail(validation("Cannot redefine an existing attribute: %s", name))
+			r.Fail(validationError("Cannot redefine an existing attribute: %s", name))
 		}
 		kinds[name] = kind
 	})
@@ -92,22 +92,22 @@ func readKeySchema(r *wire.Reader) keySchema {
 			case "AttributeName":
 				name = r.String()
 			case "KeyType":
-				kind = oneOf(r, "keySchema.member.keyType", "HASH", "RANGE")
+				kind = readEnum(r, "keySchema.member.keyType", "HASH", "RANGE")
 			default:
-				r.Fail(unsupported(member + " in KeySchema"))
+				r.Fail(unsupportedError(member + " in KeySchema"))
 			}
 		})
 		switch {
 		case n == 1 && kind != "HASH":
-			r.Fail(validation("Invalid KeySchema: The first KeySchemaElement is not a HASH key type"))
+			r.Fail(validationError("Invalid KeySchema: The first KeySchemaElement is not a HASH key type"))
 		case n == 2 && kind != "RANGE":
-			r.Fail(validation("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type"))
+			r.Fail(validationError("Invalid KeySchema: The second KeySchemaElement is not a RANGE key type"))
 		case n > 2:
-			r.Fail(validation("1 validation error detected: Value at 'keySchema' failed to satisfy constraint: Member must have length less than or equal to 2"))
+			r.Fail(validationError("1 validation error detected: Value at 'keySchema' failed to satisfy constraint: Member must have length less than or equal to 2"))
 		case n == 1:
 			k.hash = name
 		case name == k.hash:
-			r.Fail(validation("Both the Hash Key and the Range Key element in the KeySchema have the same name"))
+			r.Fail(validationError("Both the Hash Key and the Range Key element in the KeySchema have the same name"))
 		default:
 			k.sort = name
 		}
@@ -125,7 +125,7 @@ func readThroughput(r *wire.Reader) throughput {
 		case "WriteCapacityUnits":
 			t.write = r.Int()
 		default:
-			r.Fail(unsupported(member + " in ProvisionedThroughput"))
+			r.Fail(unsupportedError(member + " in ProvisionedThroughput"))
 		}
 	})
 	return t
@@ -145,17 +145,17 @@ func readIndex(r *wire.Reader) *index {
 			r.Object(func(m string) {
 				switch m {
 				case "ProjectionType":
-					ix.projection = oneOf(r, "projection.projectionType", "ALL", "INCLUDE", "KEYS_ONLY")
+					ix.projection = readEnum(r, "projection.projectionType", "ALL", "INCLUDE", "KEYS_ONLY")
 				case "NonKeyAttributes":
 					r.Array(func() { ix.include = append(ix.include, r.String()) })
 				default:
-					r.Fail(unsupported(m + " in Projection"))
+					r.Fail(unsupportedError(m + " in Projection"))
 				}
 			})
 		case "ProvisionedThroughput":
 			ix.throughput = readThroughput(r)
 		default:
-			r.Fail(unsupported(member + " in GlobalSecondaryIndexes"))
+			r.Fail(unsupportedError(member + " in GlobalSecondaryIndexes"))
 		}
 	})
 	return ix
@@ -171,17 +171,17 @@ func readStreamSpecification(r *wire.Reader) string {
 		case "StreamEnabled":
 			enabled = r.Bool()
 		case "StreamViewType":
-			view = oneOf(r, "streamSpecification.streamViewType", "KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
+			view = readEnum(r, "streamSpecification.streamViewType", "KEYS_ONLY", "NEW_IMAGE", "OLD_IMAGE", "NEW_AND_OLD_IMAGES")
 		default:
-			r.Fail(unsupported(member + " in StreamSpecification"))
+			r.Fail(unsupportedError(member + " in StreamSpecification"))
 		}
 	})
 	switch {
 	case r.Err() != nil:
 	case enabled && view == "":
-		r.Fail(validation("One or more parameter values were invalid: StreamViewType is required when stream is enabled"))
+		r.Fail(validationError("One or more parameter values were invalid: StreamViewType is required when stream is enabled"))
 	case !enabled && view != "":
-		r.Fail(validation("One or more parameter values were invalid: StreamViewType should not be specified when stream is disabled"))
+		r.Fail(validationError("One or more parameter values were invalid: StreamViewType should not be specified when stream is disabled"))
 	}
 	return view
 }
@@ -199,7 +199,7 @@ func (d *definition) check() error {
 		return err
 	}
 	if len(d.indexes) > maxIndexes {
-		return validation("One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table limit of 20")
+		return validationError("One or more parameter values were invalid: GlobalSecondaryIndex count exceeds the per-table limit of 20")
 	}
 	return checkSchema(d.keys, d.kinds, d.indexes)
 }
@@ -217,7 +217,7 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 		}
 	}
 	if len(used) != len(kinds) {
-		return validation("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
+		return validationError("One or more parameter values were invalid: Number of attributes in KeySchema does not exactly match number of attributes defined in AttributeDefinitions")
 	}
 	var names []string
 	for _, ix := range indexes {
@@ -225,7 +225,7 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 			return err
 		}
 		if slices.Contains(names, ix.name) {
-			return validation("One or more parameter values were invalid: Duplicate index name: %s", ix.name)
+			return validationError("One or more parameter values were invalid: Duplicate index name: %s", ix.name)
 		}
 		names = append(names, ix.name)
 	}
@@ -239,10 +239,10 @@ func (k keySchema) checkDefined(kinds map[string]string) error {
 	}
 	for _, name := range k.names() {
 		if kinds[name] == "" {
-			return validation("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: %v", name, sortedKeys(kinds))
+			return validationError("One or more parameter values were invalid: Some index key attributes are not defined in AttributeDefinitions. Keys: [%s], AttributeDefinitions: %v", name, sortedKeys(kinds))
 		}
 		if len(name) > maxKeyNameBytes {
-			return validation("1 validation error detected: Value '%s' at 'keySchema.member.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255", name)
+			return validationError("1 validation error detected: Value '%s' at 'keySchema.member.attributeName' failed to satisfy constraint: Member must have length less than or equal to 255", name)
 		}
 	}
 	return nil
@@ -255,13 +255,13 @@ func checkIndex(ix *index) error {
 	}
 	switch {
 	case ix.projection == "":
-		return validation("One or more parameter values were invalid: Unknown ProjectionType: null")
+		return validationError("One or more parameter values were invalid: Unknown ProjectionType: null")
 	case ix.projection != "INCLUDE" && len(ix.include) > 0:
-		return validation("One or more parameter values were invalid: ProjectionType is %s, but NonKeyAttributes is specified", ix.projection)
+		return validationError("One or more parameter values were invalid: ProjectionType is %s, but NonKeyAttributes is specified", ix.projection)
 	case ix.projection == "INCLUDE" && len(ix.include) == 0:
-		return validation("One or more parameter values were invalid: ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
+		return validationError("One or more parameter values were invalid: ProjectionType is INCLUDE, but NonKeyAttributes is not specified")
 	case len(ix.include) > maxNonKeys:
-		return validation("One or more parameter values were invalid: NonKeyAttributes exceeds the limit of 100")
+		return validationError("One or more parameter values were invalid: NonKeyAttributes exceeds the limit of 100")
 	}
 	return nil
 }
@@ -270,9 +270,9 @@ func checkIndex(ix *index) error {
 func (d *definition) checkBilling() error {
 	switch {
 	case d.billing == "PAY_PER_REQUEST" && d.throughput != throughput{}:
-		return validation("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")
+		return validationError("One or more parameter values were invalid: Neither ReadCapacityUnits nor WriteCapacityUnits can be specified when BillingMode is PAY_PER_REQUEST")
 	case d.billing == "PROVISIONED" && (d.throughput.read < 1 || d.throughput.write < 1):
-		return validation("One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED")
+		return validationError("One or more parameter values were invalid: ReadCapacityUnits and WriteCapacityUnits must both be specified when BillingMode is PROVISIONED")
 	}
 	return nil
 }

@@ -46,25 +46,25 @@ type Reason struct {
 // Error is the code and the message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// fail returns an error of the API with an exception's name as its code and a formatted message.
-func fail(code, format string, args ...any) *Error {
+// newError returns an error of the API with an exception's name as its code and a formatted message.
+func newError(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// validation returns a ValidationException with a formatted message.
-func validation(format string, args ...any) *Error {
-	return fail("ValidationException", format, args...)
+// validationError returns a ValidationException with a formatted message.
+func validationError(format string, args ...any) *Error {
+	return newError("ValidationException", format, args...)
 }
 
-// unsupported returns the ValidationException for a feature that ddbmem lacks.
-func unsupported(what string) *Error { return validation("ddbmem does not support %s", what) }
+// unsupportedError returns the ValidationException for a feature that ddbmem lacks.
+func unsupportedError(what string) *Error { return validationError("ddbmem does not support %s", what) }
 
-// noTable returns the ResourceNotFoundException for a missing table.
-func noTable(name string) *Error {
-	return fail("ResourceNotFoundException", "Requested resource not found: Table: %s not found", name)
+// noTableError returns the ResourceNotFoundException that names a missing table.
+func noTableError(name string) *Error {
+	return newError("ResourceNotFoundException", "Requested resource not found: Table: %s not found", name)
 }
 
-var errNoResource = fail("ResourceNotFoundException", "Requested resource not found")
+var errNoResource = newError("ResourceNotFoundException", "Requested resource not found")
 
 // asError turns a handler's error into the error that the API answers. An *Error stays; an invalid value
 // becomes ValidationException, malformed JSON SerializationException, any other InternalServerError.
@@ -75,11 +75,11 @@ func asError(err error) *Error {
 	case errors.As(err, &api):
 		return api
 	case errors.As(err, &invalid):
-		return validation("%s", invalid.Message)
+		return validationError("%s", invalid.Message)
 	case errors.Is(err, wire.ErrSyntax):
-		return fail("SerializationException", "%v", err)
+		return newError("SerializationException", "%v", err)
 	}
-	return fail("InternalServerError", "%v", err)
+	return newError("InternalServerError", "%v", err)
 }
 
 // defaultMessages are DynamoDB's texts for errors that only faults cause.
@@ -184,5 +184,5 @@ func requireMember(given bool, member string) error {
 	if given {
 		return nil
 	}
-	return validation("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
+	return validationError("1 validation error detected: Value null at '%s' failed to satisfy constraint: Member must not be null", member)
 }

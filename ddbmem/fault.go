@@ -125,7 +125,7 @@ func firstTable(body []byte) string {
 		case "RequestItems":
 			r.Object(func(table string) { set(table); r.Skip() })
 		case "TransactItems":
-			r.Array(func() { r.Object(func(string) { set(firstMember(r)) }) })
+			r.Array(func() { r.Object(func(string) { set(readItemTable(r)) }) })
 		default:
 			r.Skip()
 		}
@@ -133,8 +133,8 @@ func firstTable(body []byte) string {
 	return name
 }
 
-// firstMember reads one item of a transaction and returns its TableName.
-func firstMember(r *wire.Reader) string {
+// readItemTable reads one item of a transaction and returns its TableName, or "" if it has none.
+func readItemTable(r *wire.Reader) string {
 	name := ""
 	r.Object(func(member string) {
 		if member == "TableName" {

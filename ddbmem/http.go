@@ -170,9 +170,9 @@ func unknownOperation(version, operation string) *Error {
 	_, known := handlers[operation]
 	switch {
 	case version != "DynamoDB_20120810" && version != "DynamoDBStreams_20120810" || operation == "":
-		return fail("UnknownOperationException", "the X-Amz-Target header names no operation of DynamoDB")
+		return newError("UnknownOperationException", "the X-Amz-Target header names no operation of DynamoDB")
 	case !known:
-		return unsupported(operation)
+		return unsupportedError(operation)
 	}
 	return nil
 }

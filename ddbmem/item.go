@@ -82,9 +82,9 @@ func (c *call) writeItem(kind string, v verb) error {
 		return errThrottled()
 	}
 	if !ch.conditionHolds(st) {
-		chargedWrite(c, ch, 1, (*usage).chargeRefused)
+		chargeChange(c, ch, 1, (*usage).chargeRefused)
 		c.refused++
-		failure := fail("ConditionalCheckFailedException", conditionFailed)
+		failure := newError("ConditionalCheckFailedException", conditionFailed)
 		if st.onFailure == "ALL_OLD" {
 			failure.item = ch.oldItem()
 		}
@@ -93,7 +93,7 @@ func (c *call) writeItem(kind string, v verb) error {
 	if err := ch.computeItem(st, v); err != nil {
 		return err
 	}
-	chargedWrite(c, ch, 1, (*usage).chargeWrite)
+	chargeChange(c, ch, 1, (*usage).chargeWrite)
 	c.db.commit(c.seq, ch)
 	if shown := st.returnedAttributes(ch); len(shown) > 0 {
 		c.out = value.AppendMap(wire.Field(c.out, "Attributes"), shown)
@@ -117,7 +117,7 @@ func (st *statement) checkWrite(v verb) error {
 		return nil
 	}
 	if v != verbUpdate {
-		return validation("ReturnValues can only be ALL_OLD or NONE")
+		return validationError("ReturnValues can only be ALL_OLD or NONE")
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (m Meter) ReadUnits() float64 { return m.total().ReadUnits }
 // WriteUnits is the write capacity consumed by all operations.
 func (m Meter) WriteUnits() float64 { return m.total().WriteUnits }
 
-// total sums the usage of all operations.
+// total returns the sum of the usage of all operations, with capacity in units.
 func (m Meter) total() Usage {
 	var t Usage
 	for _, u := range m.Operations {

@@ -33,8 +33,9 @@ func newPartitions(write, read float64) *partitions {
 	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
 }
 
-// allowanceNow returns the read or write units that a partition key may still use now, of at most one
-// second's units. u names the key and the kind. It is nil if the DB has no limit. p.mu must be held.
+// allowanceNow returns the allowance of read or write units that a partition key may still use now, refilled up
+// to one second's units. It stores a full one for a new key. u names the key and the kind. It is nil if the DB
+// has no limit. p.mu must be held.
 func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	perSecond := p.perSecond[u.write]
 	if perSecond <= 0 {

@@ -33,9 +33,9 @@ func (e *engine) sourceOf(st *statement) (source, error) {
 	ix := t.index(st.index)
 	switch {
 	case ix == nil:
-		return source{}, validation("The table does not have the specified index: %s", st.index)
+		return source{}, validationError("The table does not have the specified index: %s", st.index)
 	case st.consistent:
-		return source{}, validation("Consistent reads are not supported on global secondary indexes")
+		return source{}, validationError("Consistent reads are not supported on global secondary indexes")
 	}
 	return source{&ix.store, ix.keySchema, t, ix}, nil
 }
@@ -45,11 +45,11 @@ func (e *engine) sourceOf(st *statement) (source, error) {
 func (s source) checkSelect(st *statement) error {
 	switch {
 	case st.projection != nil && st.selects != "" && st.selects != "SPECIFIC_ATTRIBUTES":
-		return validation("Cannot specify the ProjectionExpression when choosing to get %s", st.selects)
+		return validationError("Cannot specify the ProjectionExpression when choosing to get %s", st.selects)
 	case st.selects == "SPECIFIC_ATTRIBUTES" && st.projection == nil:
-		return validation("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
+		return validationError("Must specify the AttributesToGet or ProjectionExpression when choosing to get SPECIFIC_ATTRIBUTES")
 	case st.selects == "ALL_PROJECTED_ATTRIBUTES" && s.index == nil:
-		return validation("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
+		return validationError("ALL_PROJECTED_ATTRIBUTES can be used only when Querying using an IndexName")
 	case s.index == nil:
 		return nil
 	}
@@ -60,14 +60,14 @@ func (s source) checkSelect(st *statement) error {
 // or by ALL_ATTRIBUTES.
 func (ix *index) checkProjected(t *table, st *statement) error {
 	if st.selects == "ALL_ATTRIBUTES" && ix.projection != "ALL" {
-		return validation("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)
+		return validationError("One or more parameter values were invalid: Select type ALL_ATTRIBUTES is not supported for global secondary index %s because its projection type is not ALL", ix.name)
 	}
 	if st.projection == nil {
 		return nil
 	}
 	for _, name := range st.projection.TopLevel(&st.env) {
 		if !ix.projectsAttribute(t, name) {
-			return validation("One or more parameter values were invalid: Global secondary index %s does not project [%s]", ix.name, name)
+			return validationError("One or more parameter values were invalid: Global secondary index %s does not project [%s]", ix.name, name)
 		}
 	}
 	return nil
@@ -91,7 +91,7 @@ func (s source) checkStart(start value.Map) error {
 		ok = ok && has && v.Type() == s.table.kinds[name]
 	}
 	if !ok {
-		return validation("The provided starting key is invalid")
+		return validationError("The provided starting key is invalid")
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (s source) keyOf(r *row) value.Map {
 // checkLimit fails if the request has a Limit below 1.
 func (st *statement) checkLimit() error {
 	if st.hasLimit && st.limit < 1 {
-		return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", st.limit)
+		return validationError("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value greater than or equal to 1", st.limit)
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (c *call) query() error {
 		return err
 	}
 	if st.keyCondition == nil {
-		return validation("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
+		return validationError("Either the KeyConditions or KeyConditionExpression parameter must be specified in the request.")
 	}
 	c.db.mu.RLock()
 	defer c.db.mu.RUnlock()
@@ -155,7 +155,7 @@ func (c *call) query() error {
 	rows := s.matchingRows(condition)
 	if st.start != nil {
 		if !value.Equal(st.start[s.hash], condition.Hash) || !condition.Matches(st.start[s.sort]) {
-			return validation("The provided starting key is outside query boundaries based on provided conditions")
+			return validationError("The provided starting key is outside query boundaries based on provided conditions")
 		}
 		rows = rowsAfter(rows, s.positionOf(st.start), st.backward)
 	}
@@ -176,23 +176,23 @@ func (c *call) query() error {
 func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	k, err := st.keyCondition.Key(&st.env, s.hash, s.sort)
 	if err != nil {
-		return k, validation("%v", err)
+		return k, validationError("%v", err)
 	}
 	if k.Hash.Type() != s.table.kinds[s.hash] {
-		return k, validation("One or more parameter values were invalid: Condition parameter type does not match schema type")
+		return k, validationError("One or more parameter values were invalid: Condition parameter type does not match schema type")
 	}
 	for _, v := range []value.Value{k.Low, k.High} {
 		if v != nil && v.Type() != s.table.kinds[s.sort] {
-			return k, validation("One or more parameter values were invalid: Condition parameter type does not match schema type")
+			return k, validationError("One or more parameter values were invalid: Condition parameter type does not match schema type")
 		}
 	}
 	if isEmptyKey(k.Hash) {
-		return k, validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(k.Hash), s.hash)
+		return k, validationError("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(k.Hash), s.hash)
 	}
 	if st.filter != nil {
 		for _, name := range st.filter.TopLevel(&st.env) {
 			if s.hasAttribute(name) {
-				return k, validation("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
+				return k, validationError("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 			}
 		}
 	}

@@ -17,18 +17,18 @@ func (c *call) updateContinuousBackups() error {
 	c.in.Object(func(member string) {
 		switch member {
 		case "TableName":
-			name = tableName(c.in)
+			name = readTableName(c.in)
 		case "PointInTimeRecoverySpecification":
 			specified = true
 			c.in.Object(func(m string) {
 				if m != "PointInTimeRecoveryEnabled" {
-					c.in.Fail(unsupported(m + " in PointInTimeRecoverySpecification"))
+					c.in.Fail(unsupportedError(m + " in PointInTimeRecoverySpecification"))
 					return
 				}
 				enabled = c.in.Bool()
 			})
 		default:
-			c.in.Fail(unsupported(member + " in UpdateContinuousBackups"))
+			c.in.Fail(unsupportedError(member + " in UpdateContinuousBackups"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
@@ -52,7 +52,7 @@ func (c *call) updateContinuousBackups() error {
 // describeContinuousBackups appends the description of a table's point-in-time recovery. It fails if the
 // table does not exist.
 func (c *call) describeContinuousBackups() error {
-	name, err := readOnlyTableName(c.in, c.operation)
+	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *call) describeContinuousBackups() error {
 func (c *call) answerRecovery(name string, change func(*table)) error {
 	t := c.db.tables[name]
 	if t == nil {
-		return fail("TableNotFoundException", "Table not found: %s", name)
+		return newError("TableNotFoundException", "Table not found: %s", name)
 	}
 	change(t)
 	out := append(wire.Field(c.out, "ContinuousBackupsDescription"), '{')

@@ -48,13 +48,13 @@ func (c *call) scan() error {
 func (st *statement) checkSegments() error {
 	switch {
 	case st.hasSegment && !st.hasTotal:
-		return validation("The TotalSegments parameter is required but was not present in the request when Segment parameter is present")
+		return validationError("The TotalSegments parameter is required but was not present in the request when Segment parameter is present")
 	case st.hasTotal && !st.hasSegment:
-		return validation("The Segment parameter is required but was not present in the request when parameter TotalSegments is present")
+		return validationError("The Segment parameter is required but was not present in the request when parameter TotalSegments is present")
 	case st.hasTotal && (st.total < 1 || st.total > 1000000):
-		return validation("1 validation error detected: Value '%d' at 'totalSegments' failed to satisfy constraint: Member must have value between 1 and 1000000", st.total)
+		return validationError("1 validation error detected: Value '%d' at 'totalSegments' failed to satisfy constraint: Member must have value between 1 and 1000000", st.total)
 	case st.segment < 0 || st.hasTotal && st.segment >= st.total:
-		return validation("The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is not less than TotalSegments: %d", st.segment, st.total)
+		return validationError("The Segment parameter is zero-based and must be less than parameter TotalSegments: Segment: %d is not less than TotalSegments: %d", st.segment, st.total)
 	}
 	return nil
 }

@@ -66,14 +66,14 @@ var allowed = func() map[string]map[string]bool {
 	return all
 }()
 
-// readStatement reads a statement of a kind in members and leaves its expressions unparsed. It fails r for a
-// member that the kind does not have.
+// readStatement reads a statement with the members that its kind may have, and leaves its expressions unparsed.
+// It fails r for any other member.
 func readStatement(r *wire.Reader, kind string) *statement {
 	st := &statement{}
 	may := allowed[kind]
 	r.Object(func(member string) {
 		if !may[member] {
-			r.Fail(unsupported(member + " in " + kind))
+			r.Fail(unsupportedError(member + " in " + kind))
 			return
 		}
 		st.readMember(r, member)
@@ -87,7 +87,7 @@ func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {
 	case "TableName":
-		st.table = tableName(r)
+		st.table = readTableName(r)
 	case "IndexName":
 		st.index, st.hasIndex = r.String(), true
 	case "Key":
@@ -125,15 +125,15 @@ func (st *statement) readMember(r *wire.Reader, member string) {
 func (st *statement) readScalar(r *wire.Reader, member string) {
 	switch member {
 	case "ReturnValues":
-		st.returnValues = oneOf(r, "returnValues", "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
+		st.returnValues = readEnum(r, "returnValues", "ALL_NEW", "UPDATED_OLD", "ALL_OLD", "NONE", "UPDATED_NEW")
 	case "ReturnValuesOnConditionCheckFailure":
-		st.onFailure = oneOf(r, "returnValuesOnConditionCheckFailure", "ALL_OLD", "NONE")
+		st.onFailure = readEnum(r, "returnValuesOnConditionCheckFailure", "ALL_OLD", "NONE")
 	case "ReturnConsumedCapacity":
 		st.capacity = readCapacity(r)
 	case "ReturnItemCollectionMetrics":
 		readMetrics(r)
 	case "Select":
-		st.selects = oneOf(r, "select", "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
+		st.selects = readEnum(r, "select", "SPECIFIC_ATTRIBUTES", "COUNT", "ALL_ATTRIBUTES", "ALL_PROJECTED_ATTRIBUTES")
 	case "ConsistentRead":
 		st.consistent = r.Bool()
 	case "ScanIndexForward":
@@ -149,24 +149,24 @@ func (st *statement) readScalar(r *wire.Reader, member string) {
 
 // readCapacity reads ReturnConsumedCapacity: INDEXES, TOTAL or NONE.
 func readCapacity(r *wire.Reader) string {
-	return oneOf(r, "returnConsumedCapacity", "INDEXES", "TOTAL", "NONE")
+	return readEnum(r, "returnConsumedCapacity", "INDEXES", "TOTAL", "NONE")
 }
 
 // readMetrics reads ReturnItemCollectionMetrics. Only tables with local secondary
 // indexes have such metrics, and ddbmem has no such tables.
-func readMetrics(r *wire.Reader) { oneOf(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
+func readMetrics(r *wire.Reader) { readEnum(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
 
-// oneOf reads a string; r gets a validation error about the member unless it is one of values.
-func oneOf(r *wire.Reader, member string, values ...string) string {
+// readEnum reads a string; r gets a validation error about the member unless it is one of values.
+func readEnum(r *wire.Reader, member string, values ...string) string {
 	s := r.String()
 	if r.Err() == nil && !slices.Contains(values, s) {
-		r.Fail(validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", s, member, strings.Join(values, ", ")))
+		r.Fail(validationError("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy enum value set: [%s]", s, member, strings.Join(values, ", ")))
 	}
 	return s
 }
 
-// tableName reads a table's name, or its ARN, and returns the name. r gets an error for an invalid name.
-func tableName(r *wire.Reader) string {
+// readTableName reads a table's name, or its ARN, and returns the name. r gets an error for an invalid name.
+func readTableName(r *wire.Reader) string {
 	s := r.String()
 	if i := strings.LastIndex(s, ":table/"); i >= 0 && strings.HasPrefix(s, "arn:") {
 		s = s[i+len(":table/"):]
@@ -189,7 +189,7 @@ func checkName(member, s string) error {
 	if ok {
 		return nil
 	}
-	return validation("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and have a length between 3 and 255", s, member)
+	return validationError("1 validation error detected: Value '%s' at '%s' failed to satisfy constraint: Member must satisfy regular expression pattern: [a-zA-Z0-9_.-]+ and have a length between 3 and 255", s, member)
 }
 
 // isNameByte reports whether c may occur in the name of a table or index.
@@ -235,7 +235,7 @@ func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *e
 		err = e.Check(&st.env)
 	}
 	if err != nil {
-		return none, validation("Invalid %s: %v", name, err)
+		return none, validationError("Invalid %s: %v", name, err)
 	}
 	return e, nil
 }
@@ -263,13 +263,13 @@ func (st *statement) checkPlaceholders() error {
 	values := st.takesValues()
 	switch {
 	case st.namesGiven && !values && st.projectionText == nil:
-		return validation("ExpressionAttributeNames can only be specified when using expressions")
+		return validationError("ExpressionAttributeNames can only be specified when using expressions")
 	case st.valuesSeen && !values:
-		return validation("ExpressionAttributeValues can only be specified when using expressions")
+		return validationError("ExpressionAttributeValues can only be specified when using expressions")
 	case st.namesGiven && len(st.env.Names) == 0:
-		return validation("ExpressionAttributeNames must not be empty")
+		return validationError("ExpressionAttributeNames must not be empty")
 	case st.valuesSeen && len(st.env.Values) == 0:
-		return validation("ExpressionAttributeValues must not be empty")
+		return validationError("ExpressionAttributeValues must not be empty")
 	}
 	if err := checkPlaceholderKeys("ExpressionAttributeNames", st.env.Names, '#'); err != nil {
 		return err
@@ -288,7 +288,7 @@ func (st *statement) takesValues() bool {
 func checkPlaceholderKeys[V any](member string, given map[string]V, prefix byte) error {
 	for k := range given {
 		if !expr.ValidPlaceholder(k, prefix) {
-			return validation("%s contains invalid key: Syntax error; key: %q", member, k)
+			return validationError("%s contains invalid key: Syntax error; key: %q", member, k)
 		}
 	}
 	return nil
@@ -309,15 +309,15 @@ func (st *statement) checkUnused(used []expr.Refs) error {
 			values[v] = true
 		}
 	}
-	if err := unusedKeys("ExpressionAttributeNames", st.env.Names, names); err != nil {
+	if err := checkUnusedKeys("ExpressionAttributeNames", st.env.Names, names); err != nil {
 		return err
 	}
-	return unusedKeys("ExpressionAttributeValues", st.env.Values, values)
+	return checkUnusedKeys("ExpressionAttributeValues", st.env.Values, values)
 }
 
-// unusedKeys returns an error that lists, sorted, the keys of given that are not used; nil if all are. The
+// checkUnusedKeys returns an error that lists, sorted, the keys of given that are not used; nil if all are. The
 // error names the parameter by the first argument.
-func unusedKeys[V any](what string, given map[string]V, used map[string]bool) error {
+func checkUnusedKeys[V any](what string, given map[string]V, used map[string]bool) error {
 	var unused []string
 	for k := range given {
 		if !used[k] {
@@ -328,12 +328,12 @@ func unusedKeys[V any](what string, given map[string]V, used map[string]bool) er
 		return nil
 	}
 	slices.Sort(unused)
-	return validation("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
+	return validationError("Value provided in %s unused in expressions: keys: {%s}", what, strings.Join(unused, ", "))
 }
 
-// readWholeStatement reads the whole body as one statement of a kind in members and parses its expressions. It
-// fails if the body or an expression is invalid. It also stores in c.capacity whether the request asks for
-// consumed capacity.
+// readWholeStatement reads the whole body as one statement of a kind and parses its expressions. It fails if
+// the body or an expression is invalid. It also stores in c.capacity whether the request asks for consumed
+// capacity.
 func (c *call) readWholeStatement(kind string) (*statement, error) {
 	st := readStatement(c.in, kind)
 	c.in.End()

@@ -19,9 +19,9 @@ const (
 	iteratorLife     = 15 * time.Minute
 )
 
-// onStream finds the stream that a request names, trims it, and calls answer with it under the commit lock.
-// It fails if reading the request failed or the stream does not exist.
-func (c *call) onStream(arn string, answer func(*stream) error) error {
+// callWithStream finds the stream that a request names, trims it, and calls answer with it under the commit
+// lock. It fails if reading the request failed or the stream does not exist.
+func (c *call) callWithStream(arn string, answer func(*stream) error) error {
 	if err := c.in.Err(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 			return s, nil
 		}
 	}
-	return nil, fail("ResourceNotFoundException", "Requested resource not found: Stream: %s not found", arn)
+	return nil, newError("ResourceNotFoundException", "Requested resource not found: Stream: %s not found", arn)
 }
 
 // appendIdentity appends the members StreamArn and StreamLabel.
@@ -73,13 +73,13 @@ func (c *call) listStreams() error {
 	c.in.Object(func(member string) {
 		switch member {
 		case "TableName":
-			name = tableName(c.in)
+			name = readTableName(c.in)
 		case "Limit":
 			limit = c.in.Int()
 		case "ExclusiveStartStreamArn":
 			start = c.in.String()
 		default:
-			c.in.Fail(unsupported(member + " in ListStreams"))
+			c.in.Fail(unsupportedError(member + " in ListStreams"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
@@ -127,15 +127,15 @@ func (c *call) describeStream() error {
 		case "Limit":
 			limit = c.in.Int()
 		default:
-			c.in.Fail(unsupported(member + " in DescribeStream"))
+			c.in.Fail(unsupportedError(member + " in DescribeStream"))
 		}
 	})
-	return c.onStream(arn, func(s *stream) error {
+	return c.callWithStream(arn, func(s *stream) error {
 		if limit < 1 || limit > maxStreamShards {
-			return validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
+			return validationError("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 100", limit)
 		}
 		shards, more := s.pageOfShards(after, int(limit))
-		c.out = s.describe(c.out, shards, more)
+		c.out = s.appendDescription(c.out, shards, more)
 		return nil
 	})
 }
@@ -153,9 +153,9 @@ func (s *stream) pageOfShards(after string, limit int) (shards []*streamShard, m
 	return shards, false
 }
 
-// describe appends a StreamDescription with the given shards. With more it names the last of them as
+// appendDescription appends a StreamDescription with the given shards. With more it names the last of them as
 // LastEvaluatedShardId.
-func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
+func (s *stream) appendDescription(b []byte, shards []*streamShard, more bool) []byte {
 	status := "ENABLED"
 	if !s.disabled.IsZero() {
 		status = "DISABLED"
@@ -168,7 +168,7 @@ func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
 	b = s.keys.append(b)
 	b = append(wire.Field(b, "Shards"), '[')
 	for _, h := range shards {
-		b = h.describe(wire.Comma(b))
+		b = h.appendDescription(wire.Comma(b))
 	}
 	b = append(b, ']')
 	if more {
@@ -177,9 +177,9 @@ func (s *stream) describe(b []byte, shards []*streamShard, more bool) []byte {
 	return append(b, '}')
 }
 
-// describe appends the description of a shard: its id, parent and sequence numbers. A closed shard has an
-// ending number.
-func (h *streamShard) describe(b []byte) []byte {
+// appendDescription appends the description of a shard: its id, parent and sequence numbers. A closed shard has
+// an ending number.
+func (h *streamShard) appendDescription(b []byte) []byte {
 	b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), h.id)
 	if h.parent != "" {
 		b = wire.AppendString(wire.Field(b, "ParentShardId"), h.parent)
@@ -192,7 +192,7 @@ func (h *streamShard) describe(b []byte) []byte {
 	return append(b, '}', '}')
 }
 
-// sequenceNumber is n as DynamoDB shows sequence numbers, at least 21 digits.
+// sequenceNumber returns n as text in the form of DynamoDB's sequence numbers, with at least 21 digits.
 func sequenceNumber(n int64) string { return fmt.Sprintf("%021d", n) }
 
 // getShardIterator appends an iterator for a position in a shard. It fails if the stream, the shard or the
@@ -206,14 +206,14 @@ func (c *call) getShardIterator() error {
 		case "ShardId":
 			shard = c.in.String()
 		case "ShardIteratorType":
-			kind = oneOf(c.in, "shardIteratorType", "AFTER_SEQUENCE_NUMBER", "LATEST", "AT_SEQUENCE_NUMBER", "TRIM_HORIZON")
+			kind = readEnum(c.in, "shardIteratorType", "AFTER_SEQUENCE_NUMBER", "LATEST", "AT_SEQUENCE_NUMBER", "TRIM_HORIZON")
 		case "SequenceNumber":
 			number = c.in.String()
 		default:
-			c.in.Fail(unsupported(member + " in GetShardIterator"))
+			c.in.Fail(unsupportedError(member + " in GetShardIterator"))
 		}
 	})
-	return c.onStream(arn, func(s *stream) error {
+	return c.callWithStream(arn, func(s *stream) error {
 		h, err := s.shard(shard)
 		if err != nil {
 			return err
@@ -236,17 +236,17 @@ func (h *streamShard) startOf(kind, number string) (int64, error) {
 	case kind == "LATEST":
 		return max(h.horizon, h.latest+1), nil
 	case number == "":
-		return 0, validation("SequenceNumber is required for shard iterator type %s", kind)
+		return 0, validationError("SequenceNumber is required for shard iterator type %s", kind)
 	}
 	from, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || from < h.first || from > max(h.first, h.latest) {
-		return 0, validation("Invalid SequenceNumber parameter: %s", number)
+		return 0, validationError("Invalid SequenceNumber parameter: %s", number)
 	}
 	if kind == "AFTER_SEQUENCE_NUMBER" {
 		from++
 	}
 	if from < h.horizon {
-		return 0, fail("TrimmedDataAccessException", "The requested sequence number has been trimmed")
+		return 0, newError("TrimmedDataAccessException", "The requested sequence number has been trimmed")
 	}
 	return from, nil
 }
@@ -262,23 +262,23 @@ func (c *call) appendIterator(member string, s *stream, h *streamShard, from int
 func (e *engine) readIterator(iterator string, at time.Time) (*stream, *streamShard, int64, error) {
 	parts := strings.Split(iterator, "|")
 	if len(parts) != 4 {
-		return nil, nil, 0, validation("Invalid ShardIterator")
+		return nil, nil, 0, validationError("Invalid ShardIterator")
 	}
 	from, err := strconv.ParseInt(parts[2], 10, 64)
 	given, err2 := strconv.ParseInt(parts[3], 10, 64)
 	if err != nil || err2 != nil {
-		return nil, nil, 0, validation("Invalid ShardIterator")
+		return nil, nil, 0, validationError("Invalid ShardIterator")
 	}
 	s, err := e.findStream(parts[0], at)
 	if err != nil {
 		return nil, nil, 0, err
 	}
 	if at.UnixMilli()-given > iteratorLife.Milliseconds() {
-		return nil, nil, 0, fail("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
+		return nil, nil, 0, newError("ExpiredIteratorException", "Iterator expired. The iterator was created more than 15 minutes ago")
 	}
 	h, err := s.shard(parts[1])
 	if err == nil && from < h.horizon {
-		err = fail("TrimmedDataAccessException", "The records of the iterator have been trimmed")
+		err = newError("TrimmedDataAccessException", "The records of the iterator have been trimmed")
 	}
 	return s, h, from, err
 }
@@ -294,14 +294,14 @@ func readGetRecords(r *wire.Reader) (iterator string, limit int64, err error) {
 		case "Limit":
 			limit = r.Int()
 		default:
-			r.Fail(unsupported(member + " in GetRecords"))
+			r.Fail(unsupportedError(member + " in GetRecords"))
 		}
 	})
 	if err := r.Err(); err != nil {
 		return "", 0, err
 	}
 	if limit < 1 || limit > maxStreamRecords {
-		return "", 0, validation("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 1000", limit)
+		return "", 0, validationError("1 validation error detected: Value '%d' at 'limit' failed to satisfy constraint: Member must have value between 1 and 1000", limit)
 	}
 	return iterator, limit, nil
 }

@@ -85,7 +85,7 @@ func (s *stream) shard(id string) (*streamShard, error) {
 			return shard, nil
 		}
 	}
-	return nil, fail("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
+	return nil, newError("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
 }
 
 // appendRecord adds a record to the shard and moves its latest sequence number.

@@ -76,12 +76,12 @@ func (t *table) row(k primary) *row { return t.get(k.hash, position{k.sort, k}) 
 func (t *table) checkKey(m value.Map) error {
 	names := t.names()
 	if len(m) != len(names) {
-		return validation("The provided key element does not match the schema")
+		return validationError("The provided key element does not match the schema")
 	}
 	for _, name := range names {
 		v, ok := m[name]
 		if !ok || v.Type() != t.kinds[name] {
-			return validation("The provided key element does not match the schema")
+			return validationError("The provided key element does not match the schema")
 		}
 	}
 	return t.checkKeySizes(m)
@@ -93,11 +93,11 @@ func (t *table) checkKeySizes(m value.Map) error {
 		size := value.Size(m[name])
 		switch {
 		case isEmptyKey(m[name]):
-			return validation("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(m[name]), name)
+			return validationError("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(m[name]), name)
 		case name == t.hash && size > maxHashSize:
-			return validation("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes")
+			return validationError("One or more parameter values were invalid: Size of hashkey has exceeded the maximum size limit of2048 bytes")
 		case name == t.sort && size > maxSortSize:
-			return validation("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of 1024 bytes")
+			return validationError("One or more parameter values were invalid: Aggregated size of all range keys has exceeded the size limit of 1024 bytes")
 		}
 	}
 	return nil
@@ -120,10 +120,10 @@ func (t *table) checkItemKey(item value.Map) error {
 	for _, name := range t.names() {
 		v, ok := item[name]
 		if !ok {
-			return validation("One or more parameter values were invalid: Missing the key %s in the item", name)
+			return validationError("One or more parameter values were invalid: Missing the key %s in the item", name)
 		}
 		if v.Type() != t.kinds[name] {
-			return validation("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s", name, t.kinds[name], v.Type())
+			return validationError("One or more parameter values were invalid: Type mismatch for key %s expected: %s actual: %s", name, t.kinds[name], v.Type())
 		}
 	}
 	return t.checkKeySizes(item)
@@ -149,7 +149,7 @@ func (t *table) checkIndexKeys(ix *index, item value.Map) error {
 			continue
 		}
 		if v.Type() != t.kinds[name] {
-			return validation("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s", name, t.kinds[name], v.Type(), ix.name)
+			return validationError("One or more parameter values were invalid: Type mismatch for Index Key %s Expected: %s Actual: %s IndexName: %s", name, t.kinds[name], v.Type(), ix.name)
 		}
 		limit := maxHashSize
 		if name == ix.sort {
@@ -157,9 +157,9 @@ func (t *table) checkIndexKeys(ix *index, item value.Map) error {
 		}
 		switch size := value.Size(v); {
 		case isEmptyKey(v):
-			return validation("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s", textKind(v), ix.name, name)
+			return validationError("One or more parameter values are not valid. A value specified for a secondary index key is not supported. The AttributeValue for a key attribute cannot contain an empty %s value. IndexName: %s, IndexKey: %s", textKind(v), ix.name, name)
 		case size > limit:
-			return validation("One or more parameter values were invalid: Size of the key %s of index %s has exceeded the maximum size limit of %d bytes", name, ix.name, limit)
+			return validationError("One or more parameter values were invalid: Size of the key %s of index %s has exceeded the maximum size limit of %d bytes", name, ix.name, limit)
 		}
 	}
 	return nil
@@ -196,7 +196,7 @@ func (ch *change) apply() *row {
 	return now
 }
 
-// sizeInBytes returns the size of all items, by adding up every row.
+// sizeInBytes returns the size of all items in bytes, by adding up every row.
 func (s *store) sizeInBytes() int64 {
 	total := 0
 	for _, p := range s.parts {
@@ -215,8 +215,8 @@ func (ch *change) oldItem() value.Map {
 	return ch.old.item
 }
 
-// expires returns the second after which the item expires. It returns false if the table has no time to live
-// or the attribute's value is not a number.
+// expires returns the unix second after which the item expires, by the table's attribute. It returns false if
+// the table has no time to live, or if the attribute's value is not a number or beyond int64.
 func (r *row) expires(t *table) (at int64, ok bool) {
 	if t.ttl == "" {
 		return 0, false

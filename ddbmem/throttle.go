@@ -3,7 +3,7 @@ package ddbmem
 import "github.com/dynalimit/dynalimit/ddbmem/internal/value"
 
 // errThrottled returns the ThrottlingException of a partition without remaining throughput.
-func errThrottled() *Error { return fail("ThrottlingException", "%s", throttledText) }
+func errThrottled() *Error { return newError("ThrottlingException", "%s", throttledText) }
 
 // isThrottled reports whether the allowance of a partition key is used up, for writes or for reads. If so it
 // counts the item as throttled.
@@ -15,16 +15,16 @@ func isThrottled(c *call, t *table, hash value.Value, write bool) bool {
 	return true
 }
 
-// chargeRead adds the cost of a read to the call's usage and takes it from the allowance of the partition
-// key.
+// chargeRead adds the cost of a read, in half units, to the call's usage. It also takes it from the allowance
+// of the partition key.
 func chargeRead(c *call, t *table, hash value.Value, cost halves) {
 	c.use.useOf(t).read += cost
 	c.db.partitions.takeUnits(partitionUse{t.name, hash, false}, cost, c.at)
 }
 
-// chargedWrite adds the cost of a write to the call's usage by charge, chargeWrite or chargeRefused. It takes
+// chargeChange adds the cost of a write to the call's usage by charge, chargeWrite or chargeRefused. It takes
 // the table's part from the partition key's allowance. times is 2 in transactions.
-func chargedWrite(c *call, ch *change, times int64, charge func(*usage, *change, int64)) {
+func chargeChange(c *call, ch *change, times int64, charge func(*usage, *change, int64)) {
 	use := c.use.useOf(ch.table)
 	before := use.write
 	charge(&c.use, ch, times)

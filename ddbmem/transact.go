@@ -44,7 +44,7 @@ func (c *call) transactWriteItems() error {
 		case "ReturnItemCollectionMetrics":
 			readMetrics(c.in)
 		default:
-			c.in.Fail(unsupported(member + " in TransactWriteItems"))
+			c.in.Fail(unsupportedError(member + " in TransactWriteItems"))
 		}
 	})
 	if err := c.in.Err(); err != nil {
@@ -54,7 +54,7 @@ func (c *call) transactWriteItems() error {
 		return err
 	}
 	if len(token) > 36 {
-		return validation("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36", token)
+		return validationError("1 validation error detected: Value '%s' at 'clientRequestToken' failed to satisfy constraint: Member must have length less than or equal to 36", token)
 	}
 	for _, it := range items {
 		if err := it.check(c.db); err != nil {
@@ -74,14 +74,14 @@ func readTransactItem(r *wire.Reader) transactItem {
 	r.Object(func(kind string) {
 		v, ok := transactVerbs[kind]
 		if !ok {
-			r.Fail(unsupported(kind + " in TransactItems"))
+			r.Fail(unsupportedError(kind + " in TransactItems"))
 			return
 		}
 		members++
 		it = transactItem{readStatement(r, kind), kind, v}
 	})
 	if r.Err() == nil && members != 1 {
-		r.Fail(validation("TransactItems can only contain one of Check, Put, Update or Delete"))
+		r.Fail(validationError("TransactItems can only contain one of Check, Put, Update or Delete"))
 	}
 	return it
 }
@@ -90,9 +90,9 @@ func readTransactItem(r *wire.Reader) transactItem {
 func checkTransactLength(n int) error {
 	switch {
 	case n == 0:
-		return validation("1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
+		return validationError("1 validation error detected: Value '[]' at 'transactItems' failed to satisfy constraint: Member must have length greater than or equal to 1")
 	case n > maxTransactItems:
-		return validation("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100")
+		return validationError("1 validation error detected: Value at 'transactItems' failed to satisfy constraint: Member must have length less than or equal to 100")
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (c *call) transact(items []transactItem, token string) error {
 		return err
 	}
 	if token != "" {
-		if done, err := c.isRepeated(items, tables, token); done || err != nil {
+		if done, err := c.answerRepeated(items, tables, token); done || err != nil {
 			return err
 		}
 	}
@@ -146,7 +146,7 @@ func (c *call) transact(items []transactItem, token string) error {
 		return c.cancelTransact(changes, reasons)
 	}
 	if size > maxTransactBytes {
-		return validation("Transaction request size has exceeded the maximum allowed size of 4 MB")
+		return validationError("Transaction request size has exceeded the maximum allowed size of 4 MB")
 	}
 	c.commitTransact(items, changes)
 	if token != "" {
@@ -197,7 +197,7 @@ func checkTransactKeys(changes []*change) error {
 		}
 		p := place{ch.table, ch.key}
 		if seen[p] {
-			return validation("Transaction request cannot include multiple operations on one item")
+			return validationError("Transaction request cannot include multiple operations on one item")
 		}
 		seen[p] = true
 	}
@@ -226,7 +226,7 @@ func (c *call) applyTransactItem(ch *change, it transactItem) Reason {
 func (c *call) cancelTransact(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
-			chargedWrite(c, ch, 2, (*usage).chargeRefused)
+			chargeChange(c, ch, 2, (*usage).chargeRefused)
 		}
 	}
 	return &Error{Code: "TransactionCanceledException", Reasons: reasons}
@@ -238,24 +238,24 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 	writes := make([]*change, 0, len(changes))
 	for i, ch := range changes {
 		if items[i].verb == verbCheck {
-			chargedWrite(c, ch, 2, (*usage).chargeRefused)
+			chargeChange(c, ch, 2, (*usage).chargeRefused)
 			continue
 		}
-		chargedWrite(c, ch, 2, (*usage).chargeWrite)
+		chargeChange(c, ch, 2, (*usage).chargeWrite)
 		writes = append(writes, ch)
 	}
 	c.db.commit(c.seq, writes...)
 }
 
-// isRepeated reports whether a transaction with this token was committed in the last ten minutes. It then
+// answerRepeated returns true if a transaction with this token was committed in the last ten minutes. It then
 // charges reads of the items and completes the answer. It fails if that transaction differed from items.
-func (c *call) isRepeated(items []transactItem, tables []*table, token string) (bool, error) {
+func (c *call) answerRepeated(items []transactItem, tables []*table, token string) (bool, error) {
 	before := c.db.tokens[token]
 	if before == nil || c.at.Sub(before.at) >= tokenLife {
 		return false, nil
 	}
 	if before.fingerprint != fingerprint(items) {
-		return false, fail("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request")
+		return false, newError("IdempotentParameterMismatchException", "The request uses the same client token as a previous, but non-identical request")
 	}
 	for i, it := range items {
 		key := it.key
@@ -296,7 +296,7 @@ func fingerprint(items []transactItem) [sha256.Size]byte {
 			writeText(h, it.env.Names[name])
 		}
 		for _, m := range []value.Map{it.key, it.item, it.env.Values} {
-			h.Write(canonicalValue(nil, m))
+			h.Write(appendCanonical(nil, m))
 		}
 	}
 	return [sha256.Size]byte(h.Sum(nil))
@@ -309,20 +309,20 @@ func writeText(h hash.Hash, s string) {
 	h.Write([]byte(s))
 }
 
-// canonicalValue appends v in its JSON form with the members of maps sorted, so that equal values have equal
+// appendCanonical appends v in its JSON form with the members of maps sorted, so that equal values have equal
 // bytes.
-func canonicalValue(b []byte, v value.Value) []byte {
+func appendCanonical(b []byte, v value.Value) []byte {
 	switch v := v.(type) {
 	case value.Map:
 		b = append(b, '{')
 		for _, name := range slices.Sorted(maps.Keys(v)) {
-			b = canonicalValue(wire.Field(b, name), v[name])
+			b = appendCanonical(wire.Field(b, name), v[name])
 		}
 		return append(b, '}')
 	case value.List:
 		b = append(b, '[')
 		for _, e := range v {
-			b = canonicalValue(wire.Comma(b), e)
+			b = appendCanonical(wire.Comma(b), e)
 		}
 		return append(b, ']')
 	}
@@ -339,7 +339,7 @@ func (c *call) transactGetItems() error {
 			c.in.Array(func() {
 				c.in.Object(func(kind string) {
 					if kind != "Get" {
-						c.in.Fail(unsupported(kind + " in TransactGetItems"))
+						c.in.Fail(unsupportedError(kind + " in TransactGetItems"))
 						return
 					}
 					items = append(items, readStatement(c.in, "Get"))
@@ -348,7 +348,7 @@ func (c *call) transactGetItems() error {
 		case "ReturnConsumedCapacity":
 			c.capacity = readCapacity(c.in)
 		default:
-			c.in.Fail(unsupported(member + " in TransactGetItems"))
+			c.in.Fail(unsupportedError(member + " in TransactGetItems"))
 		}
 	})
 	if err := c.in.Err(); err != nil {

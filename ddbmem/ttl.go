@@ -18,7 +18,7 @@ func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err e
 	r.Object(func(member string) {
 		switch member {
 		case "TableName":
-			name = tableName(r)
+			name = readTableName(r)
 		case "TimeToLiveSpecification":
 			specified = true
 			r.Object(func(m string) {
@@ -28,11 +28,11 @@ func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err e
 				case "Enabled":
 					enabled = r.Bool()
 				default:
-					r.Fail(unsupported(m))
+					r.Fail(unsupportedError(m))
 				}
 			})
 		default:
-			r.Fail(unsupported(member))
+			r.Fail(unsupportedError(member))
 		}
 	})
 	if err := r.Err(); err != nil {
@@ -55,11 +55,11 @@ func (c *call) updateTimeToLive() error {
 	case err != nil:
 		return err
 	case enabled && t.ttl != "":
-		return validation("TimeToLive is already enabled")
+		return validationError("TimeToLive is already enabled")
 	case !enabled && t.ttl == "":
-		return validation("TimeToLive is already disabled")
+		return validationError("TimeToLive is already disabled")
 	case !enabled && t.ttl != attribute:
-		return validation("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
+		return validationError("TimeToLive is active on a different AttributeName: current AttributeName is %s", t.ttl)
 	}
 	t.ttl, t.soonest = "", math.MinInt64
 	if enabled {
@@ -74,7 +74,7 @@ func (c *call) updateTimeToLive() error {
 // describeTimeToLive appends a table's time-to-live status and, if enabled, its attribute. It fails if the
 // table does not exist.
 func (c *call) describeTimeToLive() error {
-	name, err := readOnlyTableName(c.in, c.operation)
+	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,7 @@ func (c *call) updateTable() error {
 	defer c.db.mu.Unlock()
 	t := c.db.tables[a.name]
 	if t == nil {
-		return noTable(a.name)
+		return noTableError(a.name)
 	}
 	if err := a.check(t); err != nil {
 		return err
@@ -47,16 +47,16 @@ func readAlteration(r *wire.Reader) (*alteration, error) {
 	r.Object(func(member string) {
 		switch member {
 		case "TableName":
-			a.name = tableName(r)
+			a.name = readTableName(r)
 		case "AttributeDefinitions":
 			readKinds(r, a.kinds)
 		case "BillingMode":
-			a.billing = oneOf(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
+			a.billing = readEnum(r, "billingMode", "PROVISIONED", "PAY_PER_REQUEST")
 		case "ProvisionedThroughput":
 			t := readThroughput(r)
 			a.throughput = &t
 		case "TableClass":
-			a.class = oneOf(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
+			a.class = readEnum(r, "tableClass", "STANDARD", "STANDARD_INFREQUENT_ACCESS")
 		case "DeletionProtectionEnabled":
 			on := r.Bool()
 			a.protected = &on
@@ -66,7 +66,7 @@ func readAlteration(r *wire.Reader) (*alteration, error) {
 		case "GlobalSecondaryIndexUpdates":
 			r.Array(func() { r.Object(func(action string) { a.readIndexUpdate(r, action) }) })
 		default:
-			r.Fail(unsupported(member + " in UpdateTable"))
+			r.Fail(unsupportedError(member + " in UpdateTable"))
 		}
 	})
 	if err := r.Err(); err != nil {
@@ -88,7 +88,7 @@ func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
 		ix := readIndex(r)
 		a.indexUpdates[ix.name] = ix.throughput
 	default:
-		r.Fail(unsupported(action + " in GlobalSecondaryIndexUpdates"))
+		r.Fail(unsupportedError(action + " in GlobalSecondaryIndexUpdates"))
 	}
 }
 
@@ -96,7 +96,7 @@ func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
 // present state.
 func (a *alteration) check(t *table) error {
 	if a.create != nil && a.drop != "" || a.actions > 1+len(a.indexUpdates) {
-		return fail("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
+		return newError("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
 	}
 	if err := a.checkStream(t); err != nil {
 		return err
@@ -108,10 +108,10 @@ func (a *alteration) check(t *table) error {
 		return nil
 	}
 	if t.index(a.create.name) != nil {
-		return validation("Attempting to create an index which already exists: %s", a.create.name)
+		return validationError("Attempting to create an index which already exists: %s", a.create.name)
 	}
 	if len(t.indexes) >= maxIndexes {
-		return fail("LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of 20")
+		return newError("LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of 20")
 	}
 	return checkSchema(t.keySchema, a.kindsAfter(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
 }
@@ -124,9 +124,9 @@ func (a *alteration) checkStream(t *table) error {
 	enabled := t.stream != nil && t.stream.disabled.IsZero()
 	switch {
 	case *a.stream != "" && enabled:
-		return validation("Table already has an enabled stream: TableName: %s", t.name)
+		return validationError("Table already has an enabled stream: TableName: %s", t.name)
 	case *a.stream == "" && !enabled:
-		return validation("Table has no stream to disable: TableName: %s", t.name)
+		return validationError("Table has no stream to disable: TableName: %s", t.name)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (a *alteration) checkIndexNames(t *table) error {
 	}
 	for _, name := range names {
 		if name != "" && t.index(name) == nil {
-			return fail("ResourceNotFoundException", "Requested resource not found: Index: %s not found", name)
+			return newError("ResourceNotFoundException", "Requested resource not found: Index: %s not found", name)
 		}
 	}
 	return nil

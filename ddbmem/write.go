@@ -51,7 +51,7 @@ func (ch *change) computeItem(st *statement, v verb) error {
 	case verbPut:
 		ch.new = st.item
 		if ch.new.Size() > maxItemSize {
-			return validation("Item size has exceeded the maximum allowed size")
+			return validationError("Item size has exceeded the maximum allowed size")
 		}
 		return nil
 	}
@@ -71,12 +71,12 @@ func (ch *change) computeUpdate(st *statement) error {
 	}
 	for _, name := range st.update.TopLevel(&st.env) {
 		if t.hasAttribute(name) {
-			return validation("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
+			return validationError("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
 		}
 	}
 	next, err := st.update.Apply(&st.env, ch.oldItem())
 	if err != nil {
-		return validation("%v", err)
+		return validationError("%v", err)
 	}
 	for name, v := range st.key {
 		next[name] = v
@@ -85,7 +85,7 @@ func (ch *change) computeUpdate(st *statement) error {
 		return err
 	}
 	if next.Size() > maxItemSize {
-		return validation("Item size to update has exceeded the maximum allowed size")
+		return validationError("Item size to update has exceeded the maximum allowed size")
 	}
 	ch.new = next
 	return nil

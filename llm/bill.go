@@ -5,7 +5,7 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// billOf returns the cost of a usage at price p. It is billed at the tier that the usage reports, else at
+// billOf returns the exact cost of a usage at price p. It is billed at the tier that the usage reports, else at
 // asked, the requested tier, else at the standard one. A tier or tool without a price costs as much as the
 // dearest.
 func billOf(p prices.CallPrice, u Usage, asked string) money.Picos {
@@ -47,8 +47,8 @@ func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
 	return micros, known || withoutFee[tool]
 }
 
-// feesOf returns the cost of tool uses, given by tool name. A tool without a price costs as much as the
-// dearest tool of p.
+// feesOf returns the exact cost of tool uses, given by tool name. A tool without a price that is not known to
+// be free costs as much as the dearest tool of p.
 func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
 		each, known := feeOf(p, name)

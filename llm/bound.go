@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// highestCost returns the highest possible cost of a call, or a *ValidationError that names the missing
-// bound.
+// highestCost returns the highest possible cost of a call, an exact amount of money, or a *ValidationError that
+// names the missing bound.
 func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	if err := checkBounded(p, e); err != nil {
 		return money.Picos{}, err
@@ -14,8 +14,8 @@ func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	return dearestCost(p, e, e.mostOutput()), nil
 }
 
-// dearestCost returns the cost of an estimate's longest prompt at its dearest input class, of the given
-// output tokens, and of all uses of tools.
+// dearestCost returns the exact cost of an estimate's longest prompt at its dearest input class, of output
+// tokens, and of all uses of tools.
 func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
@@ -28,8 +28,8 @@ func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	return money.Cost(e.mostInput(), input).Add(money.Cost(output, rates.Output)).Add(feesOf(p, e.Tools))
 }
 
-// ratesOf returns the dearest possible rates of a call, and that of sound. It includes the standard tier,
-// because a provider may serve another tier's request there.
+// ratesOf returns the dearest possible rates of a call, and that of sound, in micro-dollars a million tokens.
+// It includes the standard tier, because a provider may serve another tier's request there.
 func ratesOf(p prices.CallPrice, e Estimate) (rates prices.Rates, sound int64) {
 	tier, _ := tierOf(e.ServiceTier)
 	return p.For(e.mostInput(), tier, "")

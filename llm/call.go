@@ -46,8 +46,8 @@ type Call struct {
 	}
 }
 
-// Lease is the limiter's grant, for example for its Statuses. It is nil without
-// a limiter.
+// Lease returns the limiter's grant, for example for its Statuses. It is nil without a limiter, and for a nil
+// call.
 func (c *Call) Lease() *dynalimit.Lease {
 	if c == nil {
 		return nil
@@ -98,7 +98,7 @@ func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error),
 			return c.correctLease(ctx, amounts)
 		},
 	)
-	tell = c.settledAs(amounts)
+	tell = c.claimReport(amounts)
 	return tell, c.unsettledError(countErr, leaseErr)
 }
 
@@ -124,9 +124,9 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 		return c.Settle(ctx, usage)
 	}
 	c.settled = true
-	told, follow := c.settledAs(amounts), c.guard.records.followLease()
+	told, follow := c.claimReport(amounts), c.guard.records.followLease()
 	c.mu.Unlock()
-	ends, leaseErr := c.bringSoon(ctx, amounts, func(err error) { defer follow(); told(err) })
+	ends, leaseErr := c.settleLeaseSoon(ctx, amounts, func(err error) { defer follow(); told(err) })
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.settled = ends
@@ -135,9 +135,9 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	return c.unsettledError(c.handOver(ctx), leaseErr)
 }
 
-// bringSoon settles the lease in the background and passes the result to tell, once. It returns false if the
-// lease stays open, as after a charge that failed at once.
-func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
+// settleLeaseSoon settles the lease at the amounts in the background and passes the result to tell, once. It
+// returns false if the lease stays open, as after a charge that failed at once.
+func (c *Call) settleLeaseSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
 	done := false // read only after an error: then no other goroutine writes it
 	err = c.lease.SettleSoon(ctx, amounts, func(err error) {
 		done = true
@@ -149,10 +149,10 @@ func (c *Call) bringSoon(ctx context.Context, amounts dynalimit.Amounts, tell fu
 	return err == nil || done, err
 }
 
-// settledAs marks the call's end as reported, and returns a callback that reports it to Options.OnSettled
+// claimReport marks the call's end as reported, and returns a callback that reports it to Options.OnSettled
 // with the error of the settlement. The callback does nothing if the option is nil or the end was reported
-// before.
-func (c *Call) settledAs(amounts dynalimit.Amounts) (tell func(error)) {
+// before. Hold the lock.
+func (c *Call) claimReport(amounts dynalimit.Amounts) (tell func(error)) {
 	if c.told || c.guard.opts.OnSettled == nil {
 		return func(error) {}
 	}
@@ -264,8 +264,9 @@ func (c *Call) Rollback(ctx context.Context) error {
 	})
 }
 
-// giveBackSoon settles the lease at 0 of each limit in the background. It does nothing if the call has a
-// record or its lease is settled. It returns errors of the start only, not of the background write.
+// giveBackSoon marks the call as rolled back and settles the lease at 0 of each limit in the background. It
+// does nothing if the call has a record or its lease is settled. It returns errors of the start only, not of
+// the background write.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Used()
@@ -273,7 +274,7 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 			none[name] = 0
 		}
 		follow := c.guard.records.followLease()
-		_, err := c.bringSoon(ctx, none, func(err error) { defer follow(); tell(err) })
+		_, err := c.settleLeaseSoon(ctx, none, func(err error) { defer follow(); tell(err) })
 		return err
 	})
 }
@@ -288,7 +289,7 @@ func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(err
 		return nil
 	}
 	c.rolledBack = true
-	tell := c.settledAs(nil)
+	tell := c.claimReport(nil)
 	c.mu.Unlock()
 	if c.lease == nil {
 		tell(nil)
@@ -351,8 +352,8 @@ func (c *Call) hasEnded() bool {
 }
 
 // endWithUsage ends the call at its usage, with the function settle, or at its meter's count if the usage has
-// no tokens. Without either it gives everything back, unless failure shows that the call was cut: then the
-// prompt's estimate stays.
+// no tokens. Without either it calls Rollback, unless failure shows that the call was cut: then the prompt's
+// estimate stays. An impossible usage is replaced, and also returned as an error.
 func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
 		usage.Tokens, usage.unseen = c.meteredUsage(usage)
@@ -394,7 +395,7 @@ func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (U
 // Tools and sound are not lacking if u reports them.
 func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().billedUsage()
-	if unseen == partsUnseen && !u.saysNoMore() {
+	if unseen == partsUnseen && !u.hasNoCostFields() {
 		unseen = nothingUnseen
 	}
 	return t, unseen

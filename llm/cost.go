@@ -74,8 +74,8 @@ func Cost(list Prices) Measure {
 	}
 }
 
-// finalCharge returns the cost of a made call at the price in h, the price read before it. A part of another
-// model costs the price of that model in list. Unreported parts cost their held amount.
+// finalCharge returns the exact cost of a made call at the price in h, the price read before it. A part of
+// another model costs the price of that model in list. Unreported parts cost their held amount.
 func finalCharge(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {

@@ -120,7 +120,7 @@ func New(opts *Options) (*Guard, error) {
 	}
 	g := &Guard{opts: o, records: newRecords(o.Keeper, o.OnRefused)}
 	for name, measure := range o.Limits {
-		g.money = g.money || o.Limiter != nil && measure.ofMoney(name)
+		g.money = g.money || o.Limiter != nil && measure.measuresMoney(name)
 	}
 	return g, nil
 }

@@ -12,29 +12,29 @@ import (
 // Start, and the Lease of an *UnsettledError of Settle: the call is counted all the same.
 type Measure func(Usage) (int64, error)
 
-// Requests counts the call itself.
+// Requests is a Measure that returns 1 for each call, for a limit of requests.
 func Requests(Usage) (int64, error) { return 1, nil }
 
-// InFlight counts the call as one in flight, for a limit of dynalimit.Concurrent. The guard gives the slot back
-// with the settlement.
+// InFlight is a Measure that returns 1 for each call, for a limit of dynalimit.Concurrent. The guard gives the
+// slot back with the settlement.
 func InFlight(Usage) (int64, error) { return 1, nil }
 
-// TotalTokens counts the tokens of every class.
+// TotalTokens is a Measure that returns the number of tokens of every class.
 func TotalTokens(u Usage) (int64, error) { return inputTokens(u.Tokens) + u.Tokens.Output, nil }
 
-// InputTokens counts the prompt, cached or not.
+// InputTokens is a Measure that returns the number of tokens of the prompt, cached or not.
 func InputTokens(u Usage) (int64, error) { return inputTokens(u.Tokens), nil }
 
-// OutputTokens counts the reply.
+// OutputTokens is a Measure that returns the number of tokens of the reply.
 func OutputTokens(u Usage) (int64, error) { return u.Tokens.Output, nil }
 
-// UncachedTokens counts all but the input read from the prompt cache, for
-// providers that do not limit those.
+// UncachedTokens is a Measure that returns the number of tokens without the input read from the prompt cache,
+// for providers that do not limit those.
 func UncachedTokens(u Usage) (int64, error) {
 	return inputTokens(u.Tokens) + u.Tokens.Output - u.Tokens.CacheRead, nil
 }
 
-// DefaultLimits count one request of "rpm" and every token of "tpm".
+// DefaultLimits returns a new map of measures: "rpm" takes one of each call, "tpm" every token.
 func DefaultLimits() map[string]Measure {
 	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
 }
@@ -57,8 +57,8 @@ func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
 	return n, nil
 }
 
-// ofMoney reports whether a Measure is Cost or calls it, by a trial run with an empty usage.
-func (m Measure) ofMoney(limit string) bool {
+// measuresMoney reports whether a Measure is Cost or calls it, by a trial run with an empty usage.
+func (m Measure) measuresMoney(limit string) bool {
 	h := held{asked: true}
 	_, _ = m.measureLimit(limit, Usage{held: &h})
 	return h.money

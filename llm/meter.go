@@ -18,7 +18,7 @@ type Meter struct {
 	set  bool // the last count was the provider's own
 }
 
-// Meter returns the call's meter, always the same one.
+// Meter returns the call's meter, always the same one. It is nil for a call that Start did not return.
 func (c *Call) Meter() *Meter {
 	if c == nil || c.guard == nil {
 		return nil
@@ -27,7 +27,7 @@ func (c *Call) Meter() *Meter {
 	return c.meter.Meter
 }
 
-// Add counts arrived tokens. A meter without a call counts nothing, and its Close fails.
+// Add adds arrived tokens to the count. A meter without a call counts nothing, and its Close fails.
 func (m *Meter) Add(t prices.Tokens) {
 	m.updateCount(false, func(seen *prices.Tokens) {
 		seen.Input += t.Input
@@ -43,7 +43,7 @@ func (m *Meter) Set(t prices.Tokens) {
 	m.updateCount(true, func(seen *prices.Tokens) { *seen = t })
 }
 
-// Seen returns the count so far.
+// Seen returns the counted tokens so far, by class. They are zero for a nil meter.
 func (m *Meter) Seen() prices.Tokens {
 	if m == nil {
 		return prices.Tokens{}

@@ -77,7 +77,8 @@ func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }
 
-// logEnded logs that a callback of the options panicked or ended its goroutine.
+// logEnded returns a function that logs, as an error of slog.Default, that a callback of the options panicked
+// or ended its goroutine.
 func logEnded(callback string) func(*guard.Ended) {
 	return func(e *guard.Ended) {
 		slog.Error("llm: Options."+callback+" did not return", "cause", e, "stack", string(e.Stack))

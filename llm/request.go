@@ -56,10 +56,9 @@ func newRequestID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// capAmounts lowers, in place, the amounts that exceed a burst according to err, of a batch call without the reserve. It
-// returns false if it
-// lowers nothing, or if an amount of least, the smallest amounts, exceeds a burst: then the call can never
-// fit.
+// capAmounts lowers, in place, the amounts that exceed a burst according to err; of a batch call the burst
+// counts without the reserve. It returns false if it lowers nothing, or if an amount of least, the smallest
+// amounts, exceeds a burst: then the call can never fit.
 func capAmounts(amounts, least dynalimit.Amounts, batch bool, err error) bool {
 	var exceeded *dynalimit.LimitExceededError
 	if !errors.As(err, &exceeded) || exceeded.RetryAfter != dynalimit.Never || errors.Is(err, dynalimit.ErrUnconfirmed) {

@@ -58,11 +58,11 @@ const (
 
 // isEmpty reports whether no field of the usage but Model is set.
 func (u Usage) isEmpty() bool {
-	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.saysNoMore()
+	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.hasNoCostFields()
 }
 
-// saysNoMore reports whether the fields that only Cost uses are empty.
-func (u Usage) saysNoMore() bool {
+// hasNoCostFields reports whether the fields that only Cost uses are empty: sound, tools, parts and tier.
+func (u Usage) hasNoCostFields() bool {
 	return u.SoundTokens == 0 && len(u.Tools) == 0 && len(u.Parts) == 0 && u.ServiceTier == ""
 }
 

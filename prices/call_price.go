@@ -89,15 +89,15 @@ func exactModel(id string) (name string, scope Scope) {
 	return name, scope
 }
 
-// all returns the rates of every kind of call, the standard one first.
-func (p CallPrice) all() []CallRates {
+// allRates returns the rates of every kind of call, in micro-dollars a million tokens, the standard one first.
+func (p CallPrice) allRates() []CallRates {
 	return append([]CallRates{{Sound: p.Sound, Rates: p.Rates}}, p.Variants...)
 }
 
 // validate returns a *fault.ValidationError for a rate, length or tool price outside its range. The error
 // names the model.
 func (p CallPrice) validate(model string) error {
-	for _, v := range p.all() {
+	for _, v := range p.allRates() {
 		if err := (Price{Model: "any", Rates: v.Rates}).Validate(); err != nil {
 			return err
 		}
@@ -113,12 +113,12 @@ func (p CallPrice) validate(model string) error {
 	return nil
 }
 
-// For returns the rates of a call, and the rate of its sound, 0 if unknown, for a number of input tokens and
-// one of the tiers; "" is the standard one, and no tiers means all. If several prices apply, it takes the
-// dearest, class by class. Missing prices are assumed: those of the cache classes as Rates describes, and
-// that of sound in proportion to the standard tier's text, rounded up.
+// For returns the rates of a call, and the rate of its sound, 0 if unknown, in micro-dollars a million tokens.
+// Of the prices for a number of input tokens and the tiers it takes the dearest, class by class; "" is the
+// standard tier, no tiers means all. Missing prices are assumed: those of the cache classes as Rates describes,
+// and that of sound in proportion to the standard tier's text, rounded up.
 func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound int64) {
-	for _, v := range p.all() {
+	for _, v := range p.allRates() {
 		if v.Above > 0 && v.Above >= inputTokens || len(tiers) > 0 && !slices.Contains(tiers, v.Tier) {
 			continue
 		}
@@ -131,8 +131,9 @@ func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound i
 	return rates, sound
 }
 
-// assumedSound returns the assumed rate of sound for calls whose text costs the rate input. It scales the
-// standard tier's sound by the ratio of their text rates.
+// assumedSound returns the assumed rate of sound for calls whose text costs the rate input. It multiplies the
+// standard tier's sound by the ratio of their text rates, rounded up to a whole number; it never goes below the
+// standard tier's sound.
 func (p CallPrice) assumedSound(input int64) int64 {
 	if p.Input <= 0 || input <= p.Input {
 		return p.Sound
@@ -143,5 +144,5 @@ func (p CallPrice) assumedSound(input int64) int64 {
 
 // HasTier reports whether the list prices a service tier of the model; "" is the standard one.
 func (p CallPrice) HasTier(tier string) bool {
-	return slices.ContainsFunc(p.all(), func(v CallRates) bool { return v.Tier == tier })
+	return slices.ContainsFunc(p.allRates(), func(v CallRates) bool { return v.Tier == tier })
 }

@@ -136,7 +136,7 @@ func TestNoPriceOfTheCatalogIsBelowLiteLLMs(t *testing.T) {
 			require.NoError(t, err)
 			p, err := theirs.Price(model, catalogDay(tt.day))
 			require.NoError(t, err)
-			for _, v := range p.all() {
+			for _, v := range p.allRates() {
 				require.True(t, own.HasTier(v.Tier), "%s: %q", model, v.Tier)
 				rates, sound := own.For(v.Above+1, v.Tier)
 				for _, c := range classes {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Catalog is the embedded prices: common models of Amazon Bedrock, Anthropic, Gemini and
-// OpenAI. Each has its Source and the day on which it was Checked. Prices given in Options
-// or stored in the table come before it.
+// Catalog returns the embedded prices of common models of Amazon Bedrock, Anthropic, Gemini and OpenAI. Each
+// has its Source and the day of its check. Prices given in Options or stored in the table come before it.
 func Catalog() []Price {
 	return slices.Concat(catalogBedrock(), catalogAnthropic(), catalogGemini(), catalogOpenAI())
 }

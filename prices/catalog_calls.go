@@ -45,7 +45,7 @@ func CatalogList() List {
 }
 
 // dearest returns the prices of p and q together. If both have a price for a token class, for sound or for a
-// tool, it is the dearer one.
+// tool, it is the dearer one. It may change the map p.Tools.
 func (p CallPrice) dearest(q CallPrice) CallPrice {
 	for _, c := range classes {
 		ours, theirs := c.Rate(&p.Rates), c.Rate(&q.Rates)
@@ -56,13 +56,14 @@ func (p CallPrice) dearest(q CallPrice) CallPrice {
 	p.Sound = max(p.Sound, q.Sound)
 	p.Variants = slices.Concat(p.Variants, q.Variants)
 	for name, micros := range q.Tools {
-		p.tool(name, micros)
+		p.raiseToolPrice(name, micros)
 	}
 	return p
 }
 
-// tier returns the rates of a service tier. Its rates for cache writes are assumed.
-func tier(name string, input, output, cacheRead int64) CallRates {
+// tierRates returns the rates of a service tier, from rates in micro-dollars a million tokens. Its rates for
+// cache writes stay 0, so they are assumed later.
+func tierRates(name string, input, output, cacheRead int64) CallRates {
 	return CallRates{Tier: name, Rates: Rates{Input: input, Output: output, CacheRead: cacheRead}}
 }
 
@@ -83,11 +84,11 @@ func callsByHand() map[string]CallPrice {
 	for _, model := range []string{"claude-sonnet-4-0", "claude-sonnet-4-20250514", "claude-sonnet-4-5", "claude-sonnet-4-5-20250929"} {
 		calls[model] = CallPrice{Rates: anthropicRates(3_000_000, 15_000_000), Variants: long(6_000_000, 22_500_000), Tools: search(perSearch)}
 	}
-	from2027 := []CallRates{tier("priority", 2_700_000, 13_500_000, 270_000), tier("flex", 750_000, 3_750_000, 75_000)}
+	from2027 := []CallRates{tierRates("priority", 2_700_000, 13_500_000, 270_000), tierRates("flex", 750_000, 3_750_000, 75_000)}
 	maps.Copy(calls, map[string]CallPrice{
-		"gpt-5-codex":           {Variants: []CallRates{tier("priority", 2_500_000, 20_000_000, 250_000), tier("flex", 625_000, 5_000_000, 62_500)}},
-		"gpt-5.1-codex":         {Variants: []CallRates{tier("priority", 2_500_000, 20_000_000, 250_000)}},
-		"gpt-5.1-codex-mini":    {Variants: []CallRates{tier("priority", 450_000, 3_600_000, 45_000)}},
+		"gpt-5-codex":           {Variants: []CallRates{tierRates("priority", 2_500_000, 20_000_000, 250_000), tierRates("flex", 625_000, 5_000_000, 62_500)}},
+		"gpt-5.1-codex":         {Variants: []CallRates{tierRates("priority", 2_500_000, 20_000_000, 250_000)}},
+		"gpt-5.1-codex-mini":    {Variants: []CallRates{tierRates("priority", 450_000, 3_600_000, 45_000)}},
 		"gemini-2.0-flash":      {Sound: 700_000, Tools: search(perOldSearch)},
 		"gemini-2.0-flash-lite": {Sound: 75_000, Tools: search(perOldSearch)},
 		"gemini-3.6-flash":      {Variants: from2027},
@@ -110,7 +111,7 @@ func bedrockVersions() []Price {
 		if p.Model == "anthropic.claude-3-5-sonnet-20241022" {
 			version = "-v2"
 		}
-		if versioned(p.Model) {
+		if isVersioned(p.Model) {
 			p.Model += version
 			rows = append(rows, p)
 		}
@@ -118,9 +119,9 @@ func bedrockVersions() []Price {
 	return rows
 }
 
-// versioned reports whether the full Bedrock id of a model ends in a version such as -v1. Ids of some newer
+// isVersioned reports whether the full Bedrock id of a model ends in a version such as -v1. Ids of some newer
 // models do not.
-func versioned(model string) bool {
+func isVersioned(model string) bool {
 	for _, without := range []string{"openai.", "anthropic.claude-opus-5", "mistral.mistral-large-3"} {
 		if strings.HasPrefix(model, without) {
 			return false

@@ -39,13 +39,13 @@ func tableCalls() map[string]CallPrice {
 	return calls
 }
 
-// tablePrice returns the price in the fields of a line: the standard rates, and then, in any order, rates of
-// a tier or above a length, and fees of tools. It panics for a malformed number.
+// tablePrice returns the price in the fields of a table's line. The standard rates come first, then in any
+// order rates of a tier or above a length, and fees of tools. It panics for a malformed number.
 func tablePrice(fields []string) (p CallPrice) {
 	p.Rates, p.Sound = tableRates(fields[0])
 	for _, field := range fields[1:] {
 		if tool, micros, ok := strings.Cut(field, "="); ok {
-			p.tool(tool, tableNumber(micros))
+			p.raiseToolPrice(tool, tableNumber(micros))
 			continue
 		}
 		kind, rates, _ := strings.Cut(field, ":")
@@ -57,8 +57,8 @@ func tablePrice(fields []string) (p CallPrice) {
 	return p
 }
 
-// tableRates returns the rates and the rate of sound in a text such as "3/15/0.3". Rates missing at its end
-// are 0.
+// tableRates returns the rates and the rate of sound in a text such as "3000000/15000000/300000", in
+// micro-dollars a million tokens. Rates missing at its end are 0. It panics for a malformed number.
 func tableRates(text string) (r Rates, sound int64) {
 	to := []*int64{&r.Input, &r.Output, &r.CacheRead, &r.CacheWrite5m, &r.CacheWrite1h, &sound}
 	for i, number := range strings.Split(text, "/") {

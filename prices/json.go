@@ -45,7 +45,7 @@ func readList(r io.Reader) ([]byte, error) {
 	if len(raw) > maxListBytes {
 		return nil, fmt.Errorf("%w: has more than %d MiB", ErrList, maxListBytes>>20)
 	}
-	if err := strictJSON(raw); err != nil {
+	if err := checkStrictJSON(raw); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrList, err)
 	}
 	return raw, nil
@@ -57,9 +57,9 @@ type level struct {
 	name  bool            // an object's next token is a name
 }
 
-// strictJSON fails unless raw is exactly one JSON value, at most 24 levels deep, without an object that has a
-// name twice.
-func strictJSON(raw []byte) error {
+// checkStrictJSON fails unless raw is exactly one JSON value, at most 24 levels deep, without an object that
+// has a name twice.
+func checkStrictJSON(raw []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var open []level
@@ -131,8 +131,8 @@ func jsonFields(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool
 	return fields, json.Unmarshal(raw, &fields) == nil
 }
 
-// text returns the field of that name if it is a string, and "" otherwise.
-func text(fields map[string]json.RawMessage, name string) (s string) {
+// textField returns the field of that name if it is a string, and "" otherwise.
+func textField(fields map[string]json.RawMessage, name string) (s string) {
 	if raw := fields[name]; len(raw) == 0 || raw[0] != '"' || json.Unmarshal(raw, &s) != nil {
 		return ""
 	}
@@ -147,7 +147,7 @@ func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sor
 // large price.
 func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)
-	if err := plainNumber(n); err != nil {
+	if err := checkNumber(n); err != nil {
 		return 0, err
 	}
 	r, ok := new(big.Rat).SetString(n)
@@ -167,9 +167,8 @@ func rateFrom(raw json.RawMessage) (int64, error) {
 	return max(1, q.Int64()), nil
 }
 
-// plainNumber fails unless n is a number with few digits and a small exponent, which is cheap to parse
-// exactly.
-func plainNumber(n string) error {
+// checkNumber fails unless n is a number with few digits and a small exponent, which is cheap to parse exactly.
+func checkNumber(n string) error {
 	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || strings.ContainsFunc(n, func(c rune) bool { return !strings.ContainsRune("0123456789.eE+-", c) }) {
 		return fmt.Errorf("%q is not a number", clipText(n))
 	}

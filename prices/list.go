@@ -83,7 +83,7 @@ func ownList(raw []byte) (List, error) {
 		return List{}, fmt.Errorf("%w: is not an array of prices: %w", ErrList, err)
 	}
 	if len(rows) > maxListModels {
-		return List{}, tooLong()
+		return List{}, tooLongError()
 	}
 	list := List{Name: "prices"}
 	for _, p := range rows {
@@ -92,8 +92,8 @@ func ownList(raw []byte) (List, error) {
 	return list, nil
 }
 
-// tooLong returns the ErrList of a list with too many models.
-func tooLong() error {
+// tooLongError returns the ErrList of a list with too many models.
+func tooLongError() error {
 	return fmt.Errorf("%w: has more than %d models", ErrList, maxListModels)
 }
 
@@ -107,7 +107,7 @@ func liteLLMList(raw []byte, providers []string) (List, error) {
 		return List{}, fmt.Errorf("%w: is not an object of models, nor an array of prices", ErrList)
 	}
 	if len(rows) > maxListModels {
-		return List{}, tooLong()
+		return List{}, tooLongError()
 	}
 	for _, id := range sortedNames(rows) {
 		if id == "sample_spec" {
@@ -118,7 +118,7 @@ func liteLLMList(raw []byte, providers []string) (List, error) {
 			list.skip(id, "is not an object")
 			continue
 		}
-		provider := text(row, "litellm_provider")
+		provider := textField(row, "litellm_provider")
 		if provider != "" && !slices.Contains(providers, provider) {
 			continue
 		}
@@ -160,7 +160,7 @@ func ofOneRegion(id string) bool {
 	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
 }
 
-// hasPrice reports whether a row has a price of input and output.
+// hasPrice reports whether a row has a price of input tokens and one of output tokens. A null is no price.
 func hasPrice(row map[string]json.RawMessage) bool {
 	return isGiven(row[liteLLMClasses[0]]) && isGiven(row[liteLLMClasses[4]])
 }
@@ -181,8 +181,8 @@ func longContextField(row map[string]json.RawMessage) string {
 	return ""
 }
 
-// ratesOf returns the rates in a row's fields that end in suffix; a missing class has a rate of 0. It fails
-// for a malformed price.
+// ratesOf returns the rates in a row's fields that end in suffix, in micro-dollars a million tokens; a missing
+// class has a rate of 0. It fails for a malformed price.
 func ratesOf(row map[string]json.RawMessage, suffix string) (Rates, error) {
 	var r Rates
 	for i, name := range liteLLMClasses {

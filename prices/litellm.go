@@ -52,9 +52,9 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 	}
 	if have, twice := l.Calls[model]; twice {
 		for name, micros := range have.Tools {
-			call.tool(name, micros)
+			call.raiseToolPrice(name, micros)
 		}
-		call.Variants = append(call.Variants, have.all()...)
+		call.Variants = append(call.Variants, have.allRates()...)
 	}
 	l.Calls[model] = call
 }
@@ -73,8 +73,8 @@ func (l *List) dateCalls() {
 	}
 }
 
-// tool sets the price of a tool's use in micro-dollars, unless a higher one is set.
-func (p *CallPrice) tool(name string, micros int64) {
+// raiseToolPrice sets the price of a tool's use in micro-dollars, unless a higher one is set.
+func (p *CallPrice) raiseToolPrice(name string, micros int64) {
 	if p.Tools == nil {
 		p.Tools = map[string]int64{}
 	}
@@ -109,7 +109,7 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 			v.Rates, why = liteLLMKind(row, kind[1], why)
 			call.Variants = append(call.Variants, v)
 		case liteLLMTools[name] != "":
-			call.tool(liteLLMTools[name], (max(rate(name), 0)+999_999)/1_000_000)
+			call.raiseToolPrice(liteLLMTools[name], (max(rate(name), 0)+999_999)/1_000_000)
 		case name == "input_cost_per_image_token" && rate(name) <= rate("input_cost_per_token"): // a picture's token is as cheap as a text's
 		case kind == nil && !liteLLMKnown.MatchString(name) && rate(name) != FreeRate:
 			return call, name
@@ -128,7 +128,7 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 			if err != nil {
 				return call, "search_context_cost_per_query"
 			}
-			call.tool("web_search", (max(perMillion, 0)+999_999)/1_000_000)
+			call.raiseToolPrice("web_search", (max(perMillion, 0)+999_999)/1_000_000)
 		}
 	}
 	return call, why

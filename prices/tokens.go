@@ -36,7 +36,7 @@ var classes = [...]Class{
 	{"output", func(t *Tokens) *int64 { return &t.Output }, func(r *Rates) *int64 { return &r.Output }},
 }
 
-// Classes are the classes in the order of the fields of Tokens, the caller's own.
+// Classes returns a new slice of the token classes, in the order of the fields of Tokens.
 func Classes() []Class { return slices.Clone(classes[:]) }
 
 // Always reports whether every price has a rate for the class: for input and output 0 is a rate.
@@ -72,7 +72,8 @@ type Rates struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
 }
 
-// Assumed returns the rates with each unknown cache rate derived from the input's; see FreeRate.
+// Assumed returns the rates with each unknown cache rate assumed. A read costs as much as input, a write 1.25
+// times for 5 minutes and twice for an hour.
 func (r Rates) Assumed() Rates {
 	input := max(r.Input, 0)
 	r.CacheRead = cmp.Or(r.CacheRead, input)

@@ -22,9 +22,8 @@ type Usage struct {
 	Tags      map[string]string `json:"tags,omitempty"`     // at most 4, of few distinct values: cost is counted per value and day
 }
 
-// Validate checks all of a record that does not depend on a keeper's configuration. It returns a
-// *fault.ValidationError. A keeper that is given the record checks the same, and a caller may do so
-// before the call that the record is of.
+// Validate returns a *fault.ValidationError for a record that a keeper would refuse whatever its configuration.
+// A caller may call it before the call that the record describes.
 func (u Usage) Validate() error {
 	for _, field := range []struct{ name, reason string }{
 		{"request_id", problem.CheckUUID(u.RequestID)},

@@ -37,7 +37,8 @@ type Adjustment struct {
 	Duplicate bool      `json:"duplicate,omitempty"` // an adjustment with this ID was applied before
 }
 
-// adjustmentOf converts a stored adjustment.
+// adjustmentOf returns a stored adjustment of the ledger as an Adjustment, with the amount in micro-dollars and
+// not marked Duplicate.
 func adjustmentOf(a ledger.Adjustment) Adjustment {
 	return Adjustment{
 		ID: a.ID, App: a.App, Label: a.Label, Day: a.Day, DeltaMicros: a.Change.Micros(), Reason: a.Reason, At: a.At.UTC(),
@@ -46,8 +47,8 @@ func adjustmentOf(a ledger.Adjustment) Adjustment {
 
 const maxReason = 256
 
-// validate checks the id, the amount and the reason of an adjustment, before its organisation is read. The
-// label and the day are checked later, because they need the organisation's configuration.
+// validate returns a *fault.ValidationError for a bad id, amount or reason of an adjustment. The label and the
+// day are checked later, because they need the organisation's configuration.
 func (a Adjustment) validate() error {
 	if err := validUUID("id", a.ID); err != nil {
 		return err

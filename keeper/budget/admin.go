@@ -42,10 +42,10 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 // NoVersion as the Version in a PUT of an Org or App means: only if it does not exist.
 const NoVersion = -1
 
-// mayReplace returns ErrConflict unless a PUT with this version may replace the stored configuration: 0
-// replaces any, a negative one only a missing one, and any other only its own version. what is the object's
-// name in the error.
-func (c configItem) mayReplace(what string, version int64) error {
+// checkVersion returns ErrConflict unless a PUT with this version may replace the stored configuration. Version
+// 0 replaces any, a negative one only a missing or deleted one, and any other only its own version. The error
+// names the object by the first argument.
+func (c configItem) checkVersion(what string, version int64) error {
 	stored := c.Version
 	if c.isDeleted() {
 		stored = 0
@@ -69,7 +69,7 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	if err != nil || seen.Writer == writer {
 		return seen, nil, err
 	}
-	if err := seen.mayReplace("organisation "+org.ID, org.Version); err != nil {
+	if err := seen.checkVersion("organisation "+org.ID, org.Version); err != nil {
 		return orgItem{}, nil, err
 	}
 	apps, err := adm.items.loadApps(ctx, org.ID)
@@ -141,7 +141,7 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	if err != nil {
 		return nil, err
 	}
-	write, err := adm.items.writeOrg(id, item, seen)
+	write, err := adm.items.newOrgWrite(id, item, seen)
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
@@ -199,7 +199,7 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	if err := seen.checkComplete(fmt.Sprintf("app %q", app.ID), fault.DeleteApp); err != nil {
 		return appItem{}, nil, err
 	}
-	if err := seen.mayReplace(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
+	if err := seen.checkVersion(fmt.Sprintf("app %q", app.ID), app.Version); err != nil {
 		return appItem{}, nil, err
 	}
 	if err := validateApp(o.asOrg(org), app); err != nil {
@@ -228,7 +228,7 @@ func (adm *administration) appChange(now time.Time, e audit.Event, item, seen ap
 	if err != nil {
 		return nil, err
 	}
-	writes, err := adm.items.writeApp(e.Target, e.Resource, item, seen, o)
+	writes, err := adm.items.newAppWrites(e.Target, e.Resource, item, seen, o)
 	return &change{writes, event}, err
 }
 

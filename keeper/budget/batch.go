@@ -73,8 +73,9 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsa
 	}
 }
 
-// beginSubmission returns the operation that counts a record of a batch, or nil and the result if that is
-// known already.
+// beginSubmission returns the operation that counts a record of a batch, and stores the record's cost in entry.
+// It returns nil and the result for a record that is invalid or refused now. A refused one that was counted
+// before has its first receipt.
 func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
 	var r BatchResult
 	u := entry.Usage

@@ -49,7 +49,8 @@ func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *des
 	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
 }
 
-// newEvent completes e with an id, the time, and the fields that differ.
+// newEvent returns e with an id, the time now and the fields that differ between before and after. It stores
+// nothing.
 func (k *desk) newEvent(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
 	var err error
 	e.ID, e.Time = k.ids.New(now), now
@@ -133,9 +134,9 @@ func unchangedCondition(item store.Item, attributes ...string) (condition string
 	return condition, names, values
 }
 
-// putIfUnchanged returns the write that replaces an item, on the condition that seen is still stored with the
-// attributes.
-func (k *desk) putIfUnchanged(item, seen store.Item, attributes ...string) types.TransactWriteItem {
+// newPutIfUnchanged returns the transaction write that replaces an item, and sends nothing. Its condition is
+// that the stored item still has the given attributes of seen.
+func (k *desk) newPutIfUnchanged(item, seen store.Item, attributes ...string) types.TransactWriteItem {
 	put := &types.Put{TableName: &k.store.Control, Item: item}
 	condition, names, values := unchangedCondition(seen, attributes...)
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = &condition, names, values

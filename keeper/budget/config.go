@@ -107,7 +107,8 @@ func validUUID(field, id string) error { return checkedField(field, problem.Chec
 // validName returns a *fault.ValidationError for field unless name is a valid name of an app or a tag.
 func validName(field, name string) error { return checkedField(field, problem.CheckName(name)) }
 
-// validDay parses a day and returns its noon in UTC.
+// validDay parses a day like 20260123 and returns its noon in UTC. Any other text is a *fault.ValidationError
+// of field.
 func validDay(field, day string) (time.Time, error) {
 	noon, err := calendar.ParseDay(day)
 	if err != nil {
@@ -147,8 +148,8 @@ func (o Org) validate() error {
 	return policyOf(o, App{}, o.Scope).validate()
 }
 
-// validate checks the app's id and name. The other fields depend on the organisation; validateApp
-// checks them.
+// validate returns a *fault.ValidationError for a bad id or name of the app. The other fields depend on the
+// organisation; validateApp checks them.
 func (a App) validate() error {
 	if err := validName("app_id", a.ID); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (a App) validate() error {
 	return nil
 }
 
-// seconds converts a number of seconds of the configuration to a duration.
+// seconds returns a number of seconds of the configuration as a duration.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // policy is the effective configuration of one app of an organisation.
@@ -204,8 +205,8 @@ func (p policy) validate() error {
 	return nil
 }
 
-// validateOrdering checks that the ordering has 1 to maxLabels valid labels, each once and with a
-// quota.
+// validateOrdering returns a *fault.ValidationError unless the ordering has 1 to maxLabels valid labels, each
+// once and with a quota.
 func (p policy) validateOrdering() error {
 	if len(p.ordering) < 1 || len(p.ordering) > maxLabels {
 		return invalidConfig("model_ordering", "%d labels are not 1 to %d", len(p.ordering), maxLabels)
@@ -226,8 +227,8 @@ func (p policy) validateOrdering() error {
 	return nil
 }
 
-// validateQuotas checks the number of quotas, their labels, and that each is 0 to maxQuota
-// micro-dollars.
+// validateQuotas returns a *fault.ValidationError for too many quotas, an invalid label, or a quota outside 0
+// to maxQuota micro-dollars.
 func (p policy) validateQuotas() error {
 	if len(p.quotas) > maxParts {
 		return invalidConfig("quotas", "%d quotas are more than %d", len(p.quotas), maxParts)
@@ -243,8 +244,8 @@ func (p policy) validateQuotas() error {
 	return nil
 }
 
-// validateModels checks the number of models, and that each has a valid label and a model id of
-// at most maxName bytes.
+// validateModels returns a *fault.ValidationError for too many models, an invalid label, or a model id that is
+// empty or longer than maxName bytes.
 func (p policy) validateModels() error {
 	if len(p.models) > maxParts {
 		return invalidConfig("models", "%d models are more than %d", len(p.models), maxParts)
@@ -257,8 +258,8 @@ func (p policy) validateModels() error {
 	return nil
 }
 
-// validateRest checks the threshold of tight mode, 50 to 100 %, and both refresh intervals, 1 s
-// to 24 h.
+// validateRest returns a *fault.ValidationError for a threshold of tight mode outside 50 to 100 %, or a refresh
+// interval outside 1 s to 24 h.
 func (p policy) validateRest() error {
 	if p.tight < 50 || p.tight > 100 {
 		return invalidConfig("tight_mode_threshold_pct", "%d is not within 50 to 100", p.tight)

@@ -102,9 +102,9 @@ func (i appItem) asAppWithID(id string) App {
 	return a
 }
 
-// setAll returns an update that sets the attributes of item and removes those of optional that
-// item lacks. It leaves all other attributes alone.
-func setAll(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
+// newUpdateExpression returns a DynamoDB update expression, with its names and values. The update sets the
+// attributes of item, removes those of optional that item lacks, and leaves all others alone.
+func newUpdateExpression(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
 	m, err := attributevalue.MarshalMap(item)
 	if err != nil {
 		return "", nil, nil, err
@@ -197,10 +197,11 @@ func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, er
 	return apps, err
 }
 
-// writeOrg returns the write of an organisation, on the condition that the organisation and its
-// apps have not changed since seen was read. A missing organisation has version 0.
-func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem, error) {
-	expression, names, values, err := setAll(item, optionalConfig...)
+// newOrgWrite returns the transaction write that stores an organisation, and sends nothing. Its condition is
+// that the organisation and its apps have not changed since seen was read; a missing organisation has version
+// 0.
+func (i items) newOrgWrite(id string, item, seen orgItem) (types.TransactWriteItem, error) {
+	expression, names, values, err := newUpdateExpression(item, optionalConfig...)
 	if err != nil {
 		return types.TransactWriteItem{}, err
 	}
@@ -217,10 +218,10 @@ func (i items) writeOrg(id string, item, seen orgItem) (types.TransactWriteItem,
 	}}, nil
 }
 
-// writeApp returns the writes that store an app's item and add its labels to the organisation's.
-// They require the versions of both that were read: seen and o.
-func (i items) writeApp(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
-	expression, names, values, err := setAll(item, optionalConfig...)
+// newAppWrites returns the transaction writes that store an app's item and add its labels to the
+// organisation's; it sends nothing. They require the versions of both that were read: seen and o.
+func (i items) newAppWrites(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
+	expression, names, values, err := newUpdateExpression(item, optionalConfig...)
 	if err != nil {
 		return nil, err
 	}

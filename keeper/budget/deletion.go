@@ -43,7 +43,8 @@ type deletion struct {
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
 // deleteAll stores a tombstone in place of the organisation or app, so that it counts as missing, and then
-// deletes the rest. Each step can be repeated.
+// deletes the rest. Each step can be repeated. It returns nil if a PUT or another deletion has replaced the
+// tombstone meanwhile.
 func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	settings, err := d.admin.settings.readSettings(ctx)
 	if err != nil {
@@ -139,20 +140,20 @@ func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	write, err := d.writeTombstone(orgKey(d.org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
+	write, err := d.newTombstoneWrite(orgKey(d.org), last, store.Item{"cfg_version": store.Int(seen.Version), "apps_version": store.Int(seen.AppsVersion)})
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// decideApp returns the change that replaces an app by a tombstone and deletes its override. The
-// change is nil if the app is deleted already. If the whole organisation is deleted, an override
-// alone is enough to delete.
+// decideApp returns the change that replaces an app by a tombstone and deletes its override; it is nil if the
+// app is deleted already. It sets d.tombstone unless the whole organisation is being deleted. In that case an
+// app without an item only loses its override.
 func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	var conditions []types.TransactWriteItem
 	if d.app == "" {
 		if err := d.checkTombstone(ctx); err != nil {
 			return nil, err
 		}
-		conditions = []types.TransactWriteItem{d.requireTombstone()}
+		conditions = []types.TransactWriteItem{d.newTombstoneCheck()}
 	} else if _, err := d.admin.items.loadOrg(ctx, d.org); err != nil {
 		return nil, err
 	}
@@ -183,30 +184,31 @@ func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	if err != nil {
 		return nil, err
 	}
-	write, err := d.writeTombstone(appKey(d.org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
+	write, err := d.newTombstoneWrite(appKey(d.org, app), last, store.Item{"cfg_version": store.Int(seen.Version)})
 	ended := types.TransactWriteItem{Delete: &types.Delete{TableName: &d.admin.store.Control, Key: overrideKey(d.org, app).Attributes()}}
 	return &change{append(conditions, write, ended), event}, err
 }
 
-// tombstone returns the tombstone of a configuration.
+// tombstone returns the tombstone that replaces the item: it has the next version, is deleted at now, and has
+// no time to live yet.
 func (c configItem) tombstone(now time.Time) configItem {
 	return configItem{Version: c.Version + 1, Created: c.Created, Updated: now.Unix(), Deleted: now.Unix()}
 }
 
-// writeTombstone returns the write of a tombstone, on the condition that the item still is as it was
-// read.
-func (d *deletion) writeTombstone(key store.Key, tombstone any, seen store.Item) (types.TransactWriteItem, error) {
+// newTombstoneWrite returns the transaction write of a tombstone, and sends nothing. Its condition is that the
+// stored item still has the attributes of seen.
+func (d *deletion) newTombstoneWrite(key store.Key, tombstone any, seen store.Item) (types.TransactWriteItem, error) {
 	item, err := attributevalue.MarshalMap(tombstone)
 	if err != nil {
 		return types.TransactWriteItem{}, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return d.admin.desk.putIfUnchanged(item, seen, slices.Sorted(maps.Keys(seen))...), nil
+	return d.admin.desk.newPutIfUnchanged(item, seen, slices.Sorted(maps.Keys(seen))...), nil
 }
 
-// requireTombstone returns the condition that the organisation's tombstone is still the one of this
-// deletion.
-func (d *deletion) requireTombstone() types.TransactWriteItem {
+// newTombstoneCheck returns the transaction condition that the stored tombstone of the organisation is still
+// the one of this deletion.
+func (d *deletion) newTombstoneCheck() types.TransactWriteItem {
 	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{
 		TableName: &d.admin.store.Control, Key: orgKey(d.org).Attributes(), ConditionExpression: aws.String("#v = :v"),
 		ExpressionAttributeNames: map[string]string{"#v": "cfg_version"}, ExpressionAttributeValues: store.Item{":v": store.Int(d.tombstone.Version)},

@@ -44,7 +44,8 @@ func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
-// wrapFailure returns the error of a store's operation for the caller: unavailable, ErrNotFound, or a bug.
+// wrapFailure adds the operation's name to an error of the store, as ledger.WrapError does. It returns
+// ErrNotFound unchanged.
 func wrapFailure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return err

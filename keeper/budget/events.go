@@ -45,7 +45,8 @@ func (s *standing) viewFor(t *tenant) *view {
 	return v
 }
 
-// peekView returns the view of an app without evicting another app's view.
+// peekView returns the cached view of an app, or an empty one that it does not cache. It evicts no other app's
+// view.
 func (s *standing) peekView(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +121,9 @@ func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	return events
 }
 
-// deliverEvent claims an event, calls the hook and marks the event delivered. If another process has claimed
-// the event, it leaves it to that process for the time takeOverAfter.
+// deliverEvent claims an event in the store, calls Options.OnEvent and marks the event delivered, in the store
+// and in v. It does nothing if v knows the event as delivered. If another process has claimed the event, it
+// leaves it to that process for the time takeOverAfter.
 func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil

@@ -23,7 +23,7 @@ type Health struct {
 	SpoolBytes int64
 }
 
-// withTimeout returns a context that bounds a call's use of the store.
+// withTimeout returns a context that ends after Options.Timeout, to bound a call's use of the store.
 func (o Options) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, o.Timeout)
 }

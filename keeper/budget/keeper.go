@@ -119,6 +119,7 @@ func (k *core) makeParts(own priceLayers) {
 	}
 }
 
+// now returns the current time of the keeper's clock.
 func (k *core) now() time.Time { return k.clock.Now() }
 
 // Close waits until every accepted operation is written and every found event is delivered, or
@@ -224,8 +225,9 @@ func (k *Keeper) Replay(ctx context.Context) error {
 	return k.charges.replaySpool(ctx)
 }
 
-// Totals sums one day from the store, consistently. An empty day means today. A day before
-// Options.KeepDays is a *fault.ValidationError. An empty app means the whole organisation.
+// Totals returns one day's usage by label, summed consistently from the store, with costs in micro-dollars. An
+// empty day means today, an empty app the whole organisation. A day before Options.KeepDays is a
+// *fault.ValidationError.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return DayTotals{}, err
@@ -243,8 +245,8 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 	return k.days.readHistory(ctx, org, app, from, to)
 }
 
-// TagTotals sums one day's cost by the values of a tag, the most expensive first. An empty day
-// means today, an empty app the whole organisation.
+// TagTotals returns one day's cost in micro-dollars by the values of a tag, the most expensive first. An empty
+// day means today, an empty app the whole organisation.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
@@ -367,7 +369,9 @@ func (k *core) connectStore(client Client, tables Tables) {
 	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
 
-// probeTable checks that a table accepts writes. It sends an update whose condition never holds.
+// probeTable sends a table an update whose condition never holds, to check that it accepts writes. It returns
+// the error of the request, even the expected refusal of the condition, and ddb.ErrForeign if the condition
+// held.
 func probeTable(ctx context.Context, client Client, table string) error {
 	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),

@@ -20,7 +20,8 @@ type outlook struct {
 	stand ledger.Stand  // state of that board, or an older one
 }
 
-// quotaError returns the error for the case that no label has room.
+// quotaError returns the *prices.QuotaExceededError for an app without a label that has room, with the
+// outlook's instant as DecidedAt.
 func (o *outlook) quotaError() *prices.QuotaExceededError {
 	err := o.plan.quotaError()
 	err.DecidedAt = o.at
@@ -60,8 +61,8 @@ func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*out
 	return out, err
 }
 
-// renewBoard queries the store for sums that are about to expire, so that no caller of an active app
-// waits. It also handles events.
+// renewBoard starts a goroutine that queries the store for sums that are about to expire, so that no caller of
+// an active app waits. It also handles events. After Close it does nothing.
 func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	if !s.life.Begin(false) {
 		return
@@ -85,7 +86,7 @@ func (s *standing) computeOutlook(t *tenant, b *ledger.Board, now time.Time, sto
 	labels := make([]labelState, len(p.ordering))
 	for i, spend := range b.SpendOf(day, stored, p.ordering) {
 		label := p.ordering[i]
-		_, model, ok := t.price(p, label, now)
+		_, model, ok := t.lookupPrice(p, label, now)
 		labels[i] = labelState{label: label, model: model, priced: ok, quota: p.quotas[label], spend: spend}
 	}
 	return &outlook{
@@ -134,7 +135,7 @@ func (o *outlook) computeNearness() *nearness {
 	return n
 }
 
-// isRecent reports whether the nearness is recent enough to report.
+// isRecent reports whether the nearness is younger than nearFor and its day has not ended. It is false for nil.
 func (n *nearness) isRecent(now time.Time) bool {
 	return n != nil && now.Sub(n.at) < nearFor && now.Before(n.until)
 }

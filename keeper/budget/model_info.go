@@ -13,7 +13,7 @@ type ModelInfo struct {
 	Description string `json:"description,omitempty"`
 }
 
-// validate checks that each text is UTF-8 of at most maxName bytes.
+// validate returns a *fault.ValidationError unless each text is UTF-8 of at most maxName bytes.
 func (i ModelInfo) validate() error {
 	for _, field := range []struct{ name, text string }{{"tier", i.Tier}, {"family", i.Family}, {"description", i.Description}} {
 		if len(field.text) > maxName || !utf8.ValidString(field.text) {

@@ -196,7 +196,8 @@ func (o Options) validate() error {
 	return nil
 }
 
-// checkModels checks the default models of the options, as checkModels does.
+// checkModels returns a *fault.ValidationError if a default model of the options has a bad label or model id,
+// as validModels does.
 func (o Options) checkModels() error {
 	return validModels("options.models.", o.Models)
 }
@@ -226,7 +227,7 @@ func (o OnUnavailable) validate() error {
 	return nil
 }
 
-// validTimes checks the clock, and that no duration is negative.
+// validTimes returns a *fault.ValidationError for an unusable clock or a negative duration.
 func (o Options) validTimes() error {
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.now", "%s", reason)

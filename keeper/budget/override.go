@@ -76,14 +76,14 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 		return nil, err
 	}
 	if next.label != "" {
-		living, err := adm.requireLiving(items, e.Target, e.Resource)
+		living, err := adm.newLivingChecks(items, e.Target, e.Resource)
 		if err != nil {
 			return nil, err
 		}
 		item := key.Attributes()
 		item[store.AttrLabel], item[attrUntil] = store.String(next.label), store.Int(next.until.UnixMilli())
 		item[attrSince], item[store.AttrTTL] = store.Int(now.UnixMilli()), store.Int(next.until.Unix()+1)
-		return &change{append(living, adm.desk.putIfUnchanged(item, seen, store.AttrLabel, attrUntil)), event}, nil
+		return &change{append(living, adm.desk.newPutIfUnchanged(item, seen, store.AttrLabel, attrUntil)), event}, nil
 	}
 	condition, names, values := unchangedCondition(seen, store.AttrLabel, attrUntil)
 	return &change{[]types.TransactWriteItem{{Delete: &types.Delete{
@@ -92,9 +92,9 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 	}}}, event}, nil
 }
 
-// requireLiving returns transaction conditions: neither the organisation nor the app is deleted. It
-// returns ErrNotFound if one is deleted already, which makes the cached tenant outdated.
-func (adm *administration) requireLiving(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
+// newLivingChecks returns transaction conditions: neither the organisation nor the app is deleted. It returns
+// ErrNotFound if items show that one is deleted already, which makes the cached tenant outdated.
+func (adm *administration) newLivingChecks(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
 	if _, err := decodeOrg(org, items[orgKey(org)]); err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ const (
 	reasonUnpriced       = "UNPRICED"        // the label before has no price
 )
 
-// statusOf compares spend and quota exactly: exceeded from 100 % on, tight from the threshold
-// on. A quota of 0 never has room, whatever the credits.
+// statusOf returns a label's status by its exact spend and its quota in micro-dollars: exceeded from 100 % on,
+// tight from tightPercent on, else normal. A quota of 0 never has room, whatever the credits.
 func statusOf(spend money.Picos, quotaMicros, tightPercent int64) prices.Status {
 	switch {
 	case quotaMicros == 0 || spend.Cmp(money.FromMicros(quotaMicros)) >= 0:
@@ -45,8 +45,8 @@ type labelState struct {
 	spend        money.Picos // today
 }
 
-// status compares the spend with the quota; tight is the threshold in percent. A label without a
-// price is StatusUnpriced.
+// status returns the label's status by its spend and quota; tight is the threshold in percent. A label without
+// a price is StatusUnpriced.
 func (l labelState) status(tight int64) prices.Status {
 	if !l.priced {
 		return prices.StatusUnpriced
@@ -61,7 +61,8 @@ func (l labelState) isSelectable(tight int64) bool {
 	return s == prices.StatusNormal || s == prices.StatusTight
 }
 
-// asStatus returns the label's state for callers; tight is the threshold in percent.
+// asStatus returns the label's state as a prices.LabelStatus, with amounts in micro-dollars; tight is the
+// threshold in percent.
 func (l labelState) asStatus(tight int64) prices.LabelStatus {
 	return prices.LabelStatus{
 		Label: l.label, Model: l.model, QuotaMicros: l.quota, SpendMicros: l.spend.Micros(),
@@ -78,8 +79,8 @@ type plan struct {
 	override bool
 }
 
-// chooseLabel chooses the first label with a price and room in its quota. It prefers a manual
-// override, whatever the spend, if the override has a price.
+// chooseLabel returns the plan that chooses the first label with a price and room in its quota; its index is -1
+// if there is none. It prefers a manual override, whatever the spend, if the override has a price.
 func chooseLabel(labels []labelState, tight int64, resetAt time.Time, override string) plan {
 	p := plan{labels: labels, tight: tight, resetAt: resetAt, index: -1}
 	for i, l := range labels {
@@ -114,8 +115,8 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason returns the reason for the chosen label that callers see: an override, room in the first label, or the
-// state of the label before it.
+// reason returns the reason for the chosen label, as a text such as QUOTA_EXCEEDED_premium for callers. It is
+// an override, room in the first label, or the state of the label before.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -130,7 +131,7 @@ func (p plan) reason() string {
 	return reasonQuotaExceeded + "_" + passed.label
 }
 
-// statuses returns the spend, quota and status of every label, in their order.
+// statuses returns every label with its spend and quota in micro-dollars and its status, in their order.
 func (p plan) statuses() []prices.LabelStatus {
 	out := make([]prices.LabelStatus, len(p.labels))
 	for i, l := range p.labels {

@@ -17,12 +17,12 @@ type planned struct {
 // newPlanned returns the recommendation for an outlook, with the instant until which it holds. It
 // has no label if none has room.
 func newPlanned(t *tenant, out *outlook) *planned {
-	p := &planned{tenant: t, out: out, until: planChanges(t, out)}
+	p := &planned{tenant: t, out: out, until: nextPlanChange(t, out)}
 	if out.index < 0 {
 		return p
 	}
 	policy, chosen := t.policy(), out.labels[out.index]
-	price, _, _ := t.price(policy, chosen.label, out.at)
+	price, _, _ := t.lookupPrice(policy, chosen.label, out.at)
 	p.rec = Recommendation{
 		Label: chosen.label, Model: chosen.model, Mode: out.mode(), Reason: out.reason(),
 		Labels: out.statuses(), CacheFor: policy.normal, ResetAt: out.resetAt, Day: out.day,
@@ -34,9 +34,9 @@ func newPlanned(t *tenant, out *outlook) *planned {
 	return p
 }
 
-// planChanges returns the first instant after an outlook at which the choice may change although nothing is
-// spent: by a price, an override or a new day.
-func planChanges(t *tenant, out *outlook) time.Time {
+// nextPlanChange returns the first instant after an outlook at which a price, an override or a new day may
+// change the choice, without any spend.
+func nextPlanChange(t *tenant, out *outlook) time.Time {
 	first := out.resetAt
 	earlier := func(at time.Time) {
 		if at.After(out.at) && at.Before(first) {
@@ -50,8 +50,8 @@ func planChanges(t *tenant, out *outlook) time.Time {
 	return first
 }
 
-// recommendAt returns the chosen label and how long the choice is valid, or an error if no label has
-// room.
+// recommendAt returns a copy of the recommendation, with CacheFor cut at the end of the day and of the
+// override. It returns a *prices.QuotaExceededError if no label has room.
 func (p *planned) recommendAt(now time.Time) (Recommendation, error) {
 	if p.out.index < 0 {
 		err := p.out.quotaError()
@@ -68,7 +68,8 @@ func (p *planned) recommendAt(now time.Time) (Recommendation, error) {
 	return rec, nil
 }
 
-// isValid reports whether the plan is still valid at now.
+// isValid reports whether the plan was made for this tenant and no price, override or day has changed until
+// now. Spend is not checked.
 func (p *planned) isValid(t *tenant, now time.Time) bool {
 	return p.tenant == t && !now.Before(p.out.at) && now.Before(p.until)
 }

@@ -85,8 +85,8 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	return j, err
 }
 
-// acceptAll marks the models whose prices the import accepts even if a review would hold them back. It
-// returns an error for a model outside the list.
+// acceptAll marks models whose prices the import accepts even if a review would hold them back. A model outside
+// the list is a *fault.ValidationError.
 func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
 		name, _ := prices.SplitModel(model)
@@ -147,8 +147,8 @@ func (j *priceJob) buildReport() PriceReport {
 	return report
 }
 
-// importModel stores a list's prices of a model. If the prices read first already show that
-// nothing changes, it writes nothing.
+// importModel reviews a list's prices of a model, stores the accepted ones with an audit event, and records the
+// review in j. If the prices read first already show that nothing changes, it writes nothing.
 func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, model string) error {
 	before := j.stored[model]
 	r := j.newListing(model, before, j.at).reviewList(j.at)

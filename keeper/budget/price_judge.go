@@ -47,8 +47,8 @@ type PriceChange struct {
 	Class string `json:"class,omitempty"`
 }
 
-// carryRates fills in the missing rates of cache classes in r from have. It leaves a class without a rate if
-// have's is above the assumed one, because then the input became cheaper, and the class probably too.
+// carryRates returns r with the missing rates of cache classes taken from have. It leaves a class without a
+// rate if have's is above the assumed one, because then the input became cheaper, and the class probably too.
 func carryRates(r, have prices.Rates) prices.Rates {
 	dearest := r.Assumed()
 	for _, c := range tokenClasses {

@@ -62,8 +62,8 @@ func versionOf(p prices.Price, layer string) string {
 	return strings.Join([]string{layer, p.Model, scope, from}, "|")
 }
 
-// costOf returns the exact cost of tokens. It also returns the names of token classes without a
-// rate of their own, for which it assumed one.
+// costOf returns the exact cost of tokens, in pico-dollars. It also returns the names of token classes without
+// a rate of their own, for which it assumed one.
 func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string) {
 	full := r.Assumed()
 	for _, c := range tokenClasses {
@@ -82,7 +82,7 @@ func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string)
 // tokenClasses are in the order of ledger.TokenClasses.
 var tokenClasses = prices.Classes()
 
-// countsOf converts the tokens of a call for the ledger, in the order of its token classes.
+// countsOf returns the tokens of a call as counts of the ledger, in the order of its token classes.
 func countsOf(t prices.Tokens) ledger.Tokens {
 	var counts ledger.Tokens
 	for i, c := range tokenClasses {
@@ -91,7 +91,7 @@ func countsOf(t prices.Tokens) ledger.Tokens {
 	return counts
 }
 
-// tokensOf converts the ledger's token counts for callers.
+// tokensOf returns token counts of the ledger as prices.Tokens.
 func tokensOf(counts ledger.Tokens) prices.Tokens {
 	var t prices.Tokens
 	for i, c := range tokenClasses {

@@ -32,8 +32,9 @@ func (l *listing) probeID(scope prices.Scope) string {
 	return l.name
 }
 
-// newListing sorts a list's rows of one model. A price without a scope becomes one for regional endpoints if
-// global endpoints have another price, in the list or in force, because it would hide that.
+// newListing returns the listing of one model: a list's rows, merged by scope and start, beside the known
+// prices. A price without a scope becomes one for regional endpoints if global endpoints have another price,
+// because it would hide that.
 func newListing(name, list string, rows, stored []prices.Price, layers priceLayers, now time.Time) *listing {
 	l := &listing{name: name, list: list, stored: stored, layers: layers}
 	global, _, okGlobal := layers.lookup(l.probeID(prices.Global), now)
@@ -66,7 +67,8 @@ func (l *listing) addRow(p prices.Price) {
 	l.rows = append(l.rows, p)
 }
 
-// plainRates returns the rates with one canonical form of free input and output.
+// plainRates returns the rates with 0 for a free input or output, in place of prices.FreeRate, so that rates
+// can be compared.
 func plainRates(r prices.Rates) prices.Rates {
 	r.Input, r.Output = max(r.Input, 0), max(r.Output, 0)
 	return r
@@ -80,10 +82,12 @@ type review struct {
 	skipped        []prices.Skipped
 }
 
-// hasChanged reports whether the stored prices change.
+// hasChanged reports whether the prices to store differ from before.
 func (r *review) hasChanged(before []prices.Price) bool { return !slices.Equal(r.stored, before) }
 
-// reviewList compares the list with the known prices. Prices in force before now stay as they were.
+// reviewList compares the list with the known prices and returns the result; it stores nothing. Prices in force
+// before now stay as they were. If more than maxPrices would be stored, no price changes and the model is
+// skipped.
 func (l *listing) reviewList(now time.Time) review {
 	r := review{stored: slices.Clone(l.stored)}
 	for _, scope := range l.scopes() {
@@ -159,8 +163,8 @@ func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	return known && have.List == l.list
 }
 
-// reviewAt reviews a scope's price from an instant on. If it holds the list's price back, the price without
-// the list stays in force.
+// reviewAt adds to r the list's price of a scope from the instant at on, as accepted or as held. If the price
+// is held or equal, the price without the list stays in force.
 func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
@@ -190,8 +194,8 @@ func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	r.putPrice(startingAt(want, at))
 }
 
-// keepPrice keeps the present price in force from the instant at on. It stores it again if an accepted price,
-// with an earlier start or of a related model, would hide it.
+// keepPrice keeps the present price in force from the instant at on. It adds the price to r.stored again if an
+// accepted price, with an earlier start or of a related model, would hide it.
 func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
 	have, layer, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
@@ -210,7 +214,7 @@ func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
 	r.putPrice(startingAt(have, at))
 }
 
-// startingAt returns the stored form of a price that starts at an instant.
+// startingAt returns p with the start at, and without its source and check date, which are not stored.
 func startingAt(p prices.Price, at time.Time) prices.Price {
 	p.EffectiveFrom, p.Source, p.Checked = at, "", ""
 	return p
@@ -227,7 +231,7 @@ func (l *listing) layersWith(stored []prices.Price) priceLayers {
 	return layers
 }
 
-// putPrice stores a row. It replaces a row of the same scope and start.
+// putPrice adds a price to r.stored. It replaces a price of the same scope and start.
 func (r *review) putPrice(p prices.Price) {
 	r.stored = slices.DeleteFunc(r.stored, func(q prices.Price) bool {
 		return q.Scope == p.Scope && q.EffectiveFrom.Equal(p.EffectiveFrom)
@@ -266,6 +270,7 @@ func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	return byAge
 }
 
+// isSuperseded reports whether another price of p's scope, among later, took effect before the instant before.
 func isSuperseded(p prices.Price, later []prices.Price, before time.Time) bool {
 	return slices.ContainsFunc(later, func(q prices.Price) bool { return q.Scope == p.Scope && q.EffectiveFrom.Before(before) })
 }

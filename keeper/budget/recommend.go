@@ -121,8 +121,9 @@ func (s *standing) estimateCost(ctx context.Context, org, app, label string, inp
 	return cost.MicrosUp(), err
 }
 
-// estimateByOptions prices a label by the keeper's options if no configuration could be read.
-// Without such a price it returns err, the error of the read.
+// estimateByOptions returns the cost of tokens in µ$, rounded up, at the price of the label's model in the
+// keeper's options or the catalog. It serves while no configuration can be read. Without such a price it
+// returns err, the error of the read.
 func (s *standing) estimateByOptions(label string, tokens prices.Tokens, err error) (int64, error) {
 	price, _, ok := s.admin.prices.own.lookup(s.opts.Models[label], s.now())
 	if !ok {

@@ -32,7 +32,8 @@ type Settings struct {
 	Version int64 `json:"version"`
 }
 
-// validate returns an error for days outside 30 to 36500, or an invalid map of models.
+// validate returns a *fault.ValidationError for days other than 0 and 30 to 36500, or for an invalid map of
+// models.
 func (s Settings) validate() error {
 	if s.KeepDays != 0 && !isValidRetention(s.KeepDays) {
 		return invalid("settings.keep_days", "is %d; give 30 to 36500 days, or 0 for none", s.KeepDays)
@@ -43,8 +44,8 @@ func (s Settings) validate() error {
 // isValidRetention reports whether days is a valid retention.
 func isValidRetention(days int) bool { return days >= 30 && days <= 36_500 }
 
-// validModels returns an error unless every label is valid and has a model id. field is put
-// before the label in the error.
+// validModels returns a *fault.ValidationError unless every label is valid and has a model id. The error's
+// field is the argument field and the label.
 func validModels(field string, models map[string]string) error {
 	for _, label := range slices.Sorted(maps.Keys(models)) {
 		if problem.CheckLabel(label) != "" || models[label] == "" {
@@ -167,8 +168,9 @@ func (s *sharedSettings) contradicts(stored Settings) bool {
 	return s.named != 0 && stored.KeepDays != 0 && s.named != stored.KeepDays
 }
 
-// storeDays stores the days of this keeper unless another keeper has stored some. If it may not
-// write, it continues with its own.
+// storeDays stores the days of this keeper unless another keeper has stored some, and returns the settings with
+// the gaps filled. If it may not write, it logs that and continues with its own. While the store does not
+// answer, it lets the next read try again.
 func (s *sharedSettings) storeDays(ctx context.Context, stored Settings) (Settings, error) {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

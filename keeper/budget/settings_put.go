@@ -58,7 +58,7 @@ func (adm *administration) putSettings(ctx context.Context, by string, next Sett
 		if next.Version = last.Version; next.isSame(last) {
 			return nil, nil //nolint:nilnil // nothing is to be written, also by a try that was not answered
 		}
-		if err := (configItem{Version: last.Version}).mayReplace("the settings", want); err != nil {
+		if err := (configItem{Version: last.Version}).checkVersion("the settings", want); err != nil {
 			return nil, err
 		}
 		next.Version++
@@ -71,7 +71,7 @@ func (adm *administration) putSettings(ctx context.Context, by string, next Sett
 			return nil, err
 		}
 		maps.Copy(item, settingsKey.Attributes())
-		return &change{[]types.TransactWriteItem{adm.desk.putIfUnchanged(item, seen, "cfg_version")}, event}, nil
+		return &change{[]types.TransactWriteItem{adm.desk.newPutIfUnchanged(item, seen, "cfg_version")}, event}, nil
 	})
 	adm.tenants.evictAll()
 	if err != nil {

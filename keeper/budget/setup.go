@@ -58,7 +58,8 @@ func (s *Setup) PutApp(ctx context.Context, org string, app App) (App, error) {
 	return k.admin.putApp(ctx, by, org, app)
 }
 
-// GetOrg reads an organisation's configuration from the store.
+// GetOrg reads an organisation's configuration from the store. It returns ErrNotFound if the organisation does
+// not exist or was deleted.
 func (s *Setup) GetOrg(ctx context.Context, org string) (Org, error) {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -67,7 +68,8 @@ func (s *Setup) GetOrg(ctx context.Context, org string) (Org, error) {
 	return k.admin.getOrg(ctx, org)
 }
 
-// GetApp reads an app's own configuration from the store, without inherited fields.
+// GetApp reads an app's own configuration from the store, without inherited fields. It returns ErrNotFound if
+// the app does not exist, or if it or its organisation was deleted.
 func (s *Setup) GetApp(ctx context.Context, org, app string) (App, error) {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -156,7 +158,7 @@ func (s *Setup) Override(ctx context.Context, org, app, label string, until time
 	return k.admin.putOverride(ctx, by, org, app, label, until)
 }
 
-// ClearOverride ends an override. It writes an audit.Event if there was one.
+// ClearOverride ends an override. It writes an audit.Event if there was one, and succeeds if there was none.
 func (s *Setup) ClearOverride(ctx context.Context, org, app string) error {
 	k := s.keeper()
 	by, err := k.changeAuthor(ctx)

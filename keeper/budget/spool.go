@@ -91,8 +91,8 @@ func (s *spool) findSegments() error {
 	return err
 }
 
-// measureFile returns the size of a file and the number of its lines, a truncated last one
-// included.
+// measureFile returns the segment of a file: its path, its size in bytes and the number of its lines, a
+// truncated last one included.
 func measureFile(file *os.File) (segment, error) {
 	s, last, block := segment{path: file.Name()}, byte('\n'), make([]byte, 64<<10)
 	for {
@@ -268,7 +268,7 @@ func (s *spool) rotateFile() error {
 	return closed.Close()
 }
 
-// countPending returns the number of pending lines and their size. The lock must be held.
+// countPending returns the number of pending lines and their size in bytes. The lock must be held.
 func (s *spool) countPending() (lines int, size int64) {
 	lines, size = s.last.lines, s.last.size
 	for _, c := range s.closed {

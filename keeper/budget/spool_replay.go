@@ -40,7 +40,9 @@ func (c *charges) keepsInSpool(err error) bool {
 	return err != nil && !isRecordFault(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
 
-// spoolIfUnavailable spools a record that the store did not accept, if the policy says so.
+// spoolIfUnavailable spools a record that the store did not accept, if the policy says so, and returns a
+// receipt marked Spooled in place of err. It returns any other result unchanged, and joins an error of the
+// spool to err.
 func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
 	if !c.keepsInSpool(err) {
 		return r, err

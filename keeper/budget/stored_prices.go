@@ -41,7 +41,8 @@ type storedRates struct {
 	CacheWrite1h int64 `dynamodbav:"cache_write_1h,omitempty" json:"cache_write_1h,omitempty"`
 }
 
-// newPriceRow converts a price for the table. Its source and check date are not stored.
+// newPriceRow returns the stored form of a price, in whole seconds. It leaves out the source and the check
+// date.
 func newPriceRow(p prices.Price) priceRow {
 	r := priceRow{Model: p.Model, Scope: p.Scope, storedRates: storedRates(p.Rates), List: p.List}
 	if !p.EffectiveFrom.IsZero() {
@@ -50,7 +51,7 @@ func newPriceRow(p prices.Price) priceRow {
 	return r
 }
 
-// asPrice converts a stored row to a price.
+// asPrice returns a stored row as a price, without a source and a check date.
 func (r priceRow) asPrice() prices.Price {
 	p := prices.Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: prices.Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
@@ -91,6 +92,7 @@ func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	return stored, nil
 }
 
+// decodePrices decodes the prices of a model's item; a nil item has none. The error matches store.ErrMalformed.
 func decodePrices(item store.Item) ([]prices.Price, error) {
 	stored, err := decodePriceRows(item)
 	return stored.prices(), err
@@ -139,7 +141,8 @@ func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, err
 	}
 }
 
-// storedPrices returns the stored prices of models, and of related models whose prices apply to them.
+// storedPrices reads the stored prices of models, and of related models whose prices apply to them, by model
+// name. A model without stored prices is missing.
 func (pt *priceTable) storedPrices(ctx context.Context, models []string) (prices.Book, error) {
 	var keys []store.Key
 	asked := map[string]bool{}
@@ -200,7 +203,7 @@ func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string
 	})
 }
 
-// checkCount returns an error if a model has more prices than can be stored.
+// checkCount returns a *fault.ValidationError if rows are more prices than can be stored for one model.
 func checkCount(rows []prices.Price) error {
 	if len(rows) > maxPrices {
 		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
@@ -249,7 +252,8 @@ func (r priceRows) withPrices(rows []prices.Price) priceRows {
 	return r
 }
 
-// decidePrices returns the change of a model's item, or nil if it stays the same.
+// decidePrices reads a model's item and returns the change that stores the result of next in its place, with an
+// audit event. The change is nil if the prices and the information stay the same.
 func (pt *priceTable) decidePrices(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
 	key := priceKey(name)
 	seen, err := pt.desk.store.Get(ctx, pt.desk.store.Control, key)
@@ -271,7 +275,7 @@ func (pt *priceTable) decidePrices(ctx context.Context, by, name string, next fu
 		return nil, err
 	}
 	item["PK"], item["SK"] = store.String(key.PK), store.String(key.SK)
-	return &change{[]types.TransactWriteItem{pt.desk.putIfUnchanged(item, seen, priceAttributes...)}, event}, nil
+	return &change{[]types.TransactWriteItem{pt.desk.newPutIfUnchanged(item, seen, priceAttributes...)}, event}, nil
 }
 
 // priceText is the form of a price in events. The model's name is missing, because it is the

@@ -25,8 +25,9 @@ func (c *charges) submitRecord(ctx context.Context, org, app string, usage price
 	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitEntry counts a record, which may have waited in the spool, and waits for the write. It sets the
-// entry's cost, also if the store does not answer but a configuration is known.
+// submitEntry counts a record, which may have waited in the spool, and returns its receipt after the write. It
+// stores the record's cost in entry if a configuration is known, even if the store does not answer. A record
+// that was counted before gets its first receipt, marked Duplicate.
 func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
 	usage := entry.Usage
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)
@@ -49,9 +50,9 @@ func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt
 	return c.makeReceipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// prepareRecord makes the operation that counts a record. It validates and prices the record, unless
-// that happened before. It judges the record's time relative to the time of receipt, so waiting
-// in the spool does not invalidate it.
+// prepareRecord returns the operation that counts a record, or a *fault.ValidationError. It prices the record
+// and stores the cost in entry, unless that happened before. It checks the record's time against the time of
+// receipt, so a record does not become invalid in the spool.
 func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
 	u, received := entry.Usage, entry.Received
 	if !entry.isPriced() && !slices.Contains(t.labels, u.Label) {

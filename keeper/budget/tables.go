@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// validate checks both table names, and that they differ.
+// validate returns a *fault.ValidationError for an invalid table name, or for two equal ones.
 func (t Tables) validate() error {
 	if reason := ddb.CheckTable(t.Control); reason != "" {
 		return invalid("tables.control", "%s", reason)

@@ -26,8 +26,8 @@ type tenant struct {
 	keepDays int // see Settings
 }
 
-// checkRetained returns an error for a day whose counters may have expired, because the sum of the
-// remaining ones would be too small.
+// checkRetained returns a *fault.ValidationError of field for a day whose counters may have expired, because
+// the sum of the remaining ones would be too small.
 func (t *tenant) checkRetained(field, day string, now time.Time) error {
 	if first := calendar.AddDays(t.calendar.Day(now), -t.keepDays); day < first {
 		return invalid(field, "%s is more than %d days ago, and not kept any more; give %s or a later day", day, t.keepDays, first)
@@ -72,8 +72,9 @@ func (t *tenant) model(p policy, label string) string {
 	return t.options[label]
 }
 
-// price returns a label's price in force at an instant, and its model.
-func (t *tenant) price(p policy, label string, at time.Time) (price prices.Price, model string, ok bool) {
+// lookupPrice returns a label's price in force at an instant, and the id of its model. ok is false without a
+// model or a price; the model is returned even if only its price is missing.
+func (t *tenant) lookupPrice(p policy, label string, at time.Time) (price prices.Price, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
 		return prices.Price{}, "", false
 	}
@@ -119,7 +120,7 @@ func (t *tenant) withOrg(o orgItem) *tenant {
 	return &newer
 }
 
-// validTarget returns an error unless org is a UUID and app a valid name.
+// validTarget returns a *fault.ValidationError unless org is a UUID and app a valid name.
 func validTarget(org, app string) error {
 	if err := validUUID("org_id", org); err != nil {
 		return err
@@ -127,7 +128,7 @@ func validTarget(org, app string) error {
 	return validName("app_id", app)
 }
 
-// validReadTarget returns an error unless org is a UUID, and app is empty or a valid name.
+// validReadTarget returns a *fault.ValidationError unless org is a UUID, and app is empty or a valid name.
 func validReadTarget(org, app string) error {
 	if app == "" {
 		return validUUID("org_id", org)
@@ -135,7 +136,8 @@ func validReadTarget(org, app string) error {
 	return validTarget(org, app)
 }
 
-// dayOrToday validates a day that must not be in the future. It defaults to today.
+// dayOrToday returns the day, or today if it is empty. It returns a *fault.ValidationError for a malformed or
+// future day, and for a day whose counters may have expired.
 func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	today := t.calendar.Day(now)
 	if day == "" {

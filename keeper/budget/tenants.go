@@ -82,7 +82,8 @@ func (ts *tenants) readWithoutCaching(ctx context.Context, org, app string) (*te
 	return t, wrapFailure("configuration", err)
 }
 
-// getCached returns the configuration if it is cached, else nil.
+// getCached returns the configuration if it is cached and fresh, else nil. It never waits; if the configuration
+// is near its end, a background read replaces it.
 func (ts *tenants) getCached(ctx context.Context, org, app string) *tenant {
 	key := tenantKey{org, app}
 	return ts.loading.Ready(ctx, key, ts.loader(key))
@@ -123,14 +124,15 @@ func (ts *tenants) evict(org string) {
 // evictAll drops all configurations.
 func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }
 
-// registerApp writes an item for an app without PutApp, which Options.AllowUnknownApps permits. So
-// the list of the organisation's apps contains every app with spend.
+// registerApp writes an item for an app without PutApp, which Options.AllowUnknownApps permits, and updates the
+// cached configuration. So the list of the organisation's apps contains every app with spend. It does nothing
+// if the app has an item or t is a whole organisation.
 func (ts *tenants) registerApp(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil
 	}
 	now := ts.reader.now()
-	expression, names, values, err := setAll(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
+	expression, names, values, err := newUpdateExpression(appItem{configItem: newConfigItem(App{}, now, now, 0, "")})
 	if err != nil {
 		return err
 	}

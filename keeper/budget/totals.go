@@ -46,8 +46,8 @@ type DayTotals struct {
 	Labels     []LabelTotals `json:"labels"`          // in the order above
 }
 
-// readTotals reads the sums of one day, today if day is empty, of all apps if app is empty. It
-// then stores missing totals of closed days in the background.
+// readTotals returns the usage of one day by label, with costs in micro-dollars: today if day is empty, all
+// apps if app is empty. It then stores missing totals of closed days in the background.
 func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
@@ -67,8 +67,9 @@ func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals,
 
 const maxHistory = 3700 // days
 
-// readHistory reads the days from one to another, both included, 31 at a time. An error is the
-// last element. After the last read it stores missing totals of closed days in the background.
+// readHistory yields the usage of each day of a range, both ends included, with costs in micro-dollars. It
+// reads 31 days at a time; an error is the last element. After the last read it stores missing totals of closed
+// days in the background.
 func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
 		t, err := s.readTarget(ctx, org, app)
@@ -106,8 +107,9 @@ func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	return true
 }
 
-// validRange checks the days of a history, at most maxHistory apart. It returns the last day to
-// read: to, but not after today.
+// validRange returns the last day of a history to read: to, but not after today. It returns a
+// *fault.ValidationError for a malformed day, a range longer than maxHistory days, or a first day whose
+// counters may have expired.
 func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	first, err := validDay("from", from)
 	if err != nil {
@@ -212,8 +214,8 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	return keys, nil
 }
 
-// dayTotals converts a day's sums by label for callers, in the order of preference. A label outside the
-// ordering is left out if nothing was written for it.
+// dayTotals returns a day's sums by label as DayTotals, in the order of preference and with costs in
+// micro-dollars. A label outside the ordering is left out if nothing was written for it.
 func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
 	out := DayTotals{Day: day, Labels: []LabelTotals{}}
@@ -233,7 +235,7 @@ func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.
 		if row.Writes == 0 && order(label) == len(p.ordering) {
 			continue
 		}
-		_, _, priced := t.price(p, label, now)
+		_, _, priced := t.lookupPrice(p, label, now)
 		state := labelState{label: label, priced: priced, quota: p.quotas[label], spend: row.Spend()}
 		out.Labels = append(out.Labels, LabelTotals{
 			Label: label, CostMicros: state.spend.Micros(), Tokens: tokensOf(row.Tokens), Requests: row.Requests,
@@ -252,8 +254,8 @@ type TagTotal struct {
 	Requests   int64  `json:"requests"`        // number of records
 }
 
-// tagTotals sums a day's cost for each value of a tag, the most expensive first. An empty app
-// means all apps, an empty day today. Scopes are read several at a time.
+// tagTotals returns a day's cost in micro-dollars for each value of a tag, the most expensive first. An empty
+// app means all apps, an empty day today. Scopes are read several at a time.
 func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err

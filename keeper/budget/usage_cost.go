@@ -61,8 +61,8 @@ func (t *tenant) pastModel(label, named string, now time.Time) (last string, had
 	return last, had
 }
 
-// costOf returns the cost of tokens at the model's price in force at an instant, and the version
-// of that price. It returns an error for a model without a price.
+// costOf returns the exact cost of tokens, in pico-dollars, at the model's price in force at an instant, and
+// the version of that price. A model without a price is a *fault.ValidationError.
 func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time) (money.Picos, string, error) {
 	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {
@@ -76,7 +76,8 @@ func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time)
 	return cost, version, nil
 }
 
-// labelCost prices tokens at a label's price in force at an instant.
+// labelCost returns the exact cost of tokens, in pico-dollars, at a label's price in force at an instant. A
+// label without a model, or whose model has no price, is a *fault.ValidationError.
 func (t *tenant) labelCost(label string, tokens prices.Tokens, at time.Time) (money.Picos, error) {
 	model := t.model(t.policy(), label)
 	if model == "" {

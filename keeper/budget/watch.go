@@ -30,7 +30,7 @@ func (s *standing) watchFor(org, scope string) *watch {
 	return w
 }
 
-// addApp records an app whose thresholds to watch.
+// addApp adds an app to the scope's apps, whose thresholds the timer then checks.
 func (w *watch) addApp(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *standing) queryLater(w *watch) {
 	})
 }
 
-// deliverScope reads the spend of a scope again and delivers events for every app that asked for it, if this
-// process has written since the last read.
+// deliverScope reads the spend of a scope again and delivers events for each of its watched apps. It does
+// nothing unless this process has written since the last read. It logs failed reads.
 func (s *standing) deliverScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)

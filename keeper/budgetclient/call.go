@@ -35,8 +35,8 @@ type call struct {
 	into  any // target for decoding the response; nil if it has no body
 }
 
-// doCall makes a call. Without a response it sends the request again, until the retries are used up or ctx
-// ends. It returns the header of the response.
+// doCall makes a call, decodes the response into r.into and returns its header. Without a response it sends the
+// request again, until the retries are used up or ctx ends. The error is then a *fault.UnavailableError.
 func (c *core) doCall(ctx context.Context, r *call) (http.Header, error) {
 	body, err := encodeBody(r)
 	if err != nil {

@@ -117,7 +117,7 @@ func isLoopback(host string) bool {
 	return ip != nil && ip.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// invalid returns an error of the client itself, before it sends a request.
+// invalid returns a *fault.ValidationError of the client itself, before it sends a request.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "budgetclient", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }

@@ -94,7 +94,8 @@ func (c *choice) storeAnswer(rec budget.Recommendation, asked time.Time) {
 	c.last, c.known, c.until = rec, true, asked.Add(rec.CacheFor)
 }
 
-// expireAnswer makes the next Recommend ask the keeper.
+// expireAnswer marks the cached recommendation as expired, so that the next Recommend asks the keeper. It stays
+// usable as a stale answer.
 func (c *choice) expireAnswer() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -40,8 +40,9 @@ type token struct {
 // isValid reports whether there is a token that has not expired at now.
 func (t token) isValid(now time.Time) bool { return !t.text.Empty() && now.Before(t.expires) }
 
-// accessToken returns a valid access token. One caller renews it before it expires. Meanwhile the
-// others use the current one, or wait if it has expired.
+// accessToken returns a valid access token. One caller renews it before it expires; the others use the current
+// one, or wait if it has expired. While logins are paused and no token is valid, it returns the error of the
+// last login.
 func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	s := &c.session
 	now := c.opts.Now()
@@ -136,7 +137,8 @@ func (c *core) storeTokens(g granted, asked time.Time) {
 	}
 }
 
-// loginError returns the error of a login. It pauses logins if the keeper refused this one.
+// loginError returns the error of a login or renewal, without the text of the response. After a login that was
+// refused or got no response it pauses logins. After a refused renewal it drops the refresh token instead.
 func (c *core) loginError(op string, err error) error {
 	var f *noResponse
 	if errors.As(err, &f) {
@@ -158,7 +160,7 @@ func (c *core) loginError(op string, err error) error {
 	return refusal
 }
 
-// pauseLogins makes calls that need a login fail with err for a while.
+// pauseLogins makes calls that need a login fail with err until d from now. A later pause replaces it.
 func (c *core) pauseLogins(err error, d time.Duration) {
 	s := &c.session
 	s.mu.Lock()

@@ -40,6 +40,7 @@ type receipt struct {
 	budget.Receipt
 }
 
+// asReceipt returns the response as a budget.Receipt, with Duplicate and Spooled set by its status.
 func (r receipt) asReceipt() budget.Receipt {
 	r.Duplicate, r.Spooled = r.Status == "duplicate", r.Status == "spooled"
 	return r.Receipt

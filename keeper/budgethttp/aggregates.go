@@ -105,7 +105,8 @@ func (a aggregates) dayHistory(ctx context.Context, org, app string, days wire.D
 	return &historyOutput{out}, nil
 }
 
-// tooLong reports whether a range is too long. The keeper reports invalid days.
+// tooLong reports whether two days like 20260123 are more than maxDays days apart. It is false for invalid
+// days, which the keeper reports.
 func tooLong(from, to string) bool {
 	first, err := time.Parse("20060102", from)
 	if err != nil {

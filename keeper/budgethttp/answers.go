@@ -55,8 +55,8 @@ func (a *answers) logError(x *exchange, what string, err error) {
 	a.log.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
 }
 
-// errorResponse returns the response to an error of the keeper. conflict is the route's error code for
-// ErrConflict: for the use of a request id twice, or for concurrent changes.
+// errorResponse returns the response to an error of the keeper; it logs the cause of a 503 or 500. conflict is
+// the route's error code for ErrConflict.
 func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wire.Error {
 	var (
 		shaped   *wire.Error
@@ -113,7 +113,7 @@ func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	return out
 }
 
-// retryAfter returns the wait before a retry while the store does not answer.
+// retryAfter returns the wait before a retry while the store does not answer, at least one second.
 func retryAfter(err error) time.Duration {
 	wait, _ := dynalimit.RetryAfter(err)
 	return max(wait, time.Second)

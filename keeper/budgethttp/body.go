@@ -27,7 +27,7 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Dur
 	if r.ContentLength > int64(limit) {
 		return nil, tooLarge
 	}
-	boundBody(w, within)
+	setBodyDeadline(w, within)
 	body, err := io.ReadAll(io.LimitReader(r.Body, int64(limit)+1))
 	var slow net.Error
 	switch {
@@ -41,8 +41,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Dur
 	return body, nil
 }
 
-// boundBody starts the time limit of a body. Zero and below mean no limit.
-func boundBody(w http.ResponseWriter, within time.Duration) {
+// setBodyDeadline makes reads of the request's body fail after the given time from now, if the ResponseWriter
+// supports that. Zero and below mean no limit.
+func setBodyDeadline(w http.ResponseWriter, within time.Duration) {
 	if within > 0 {
 		// Not every ResponseWriter supports it: then the server's own timeouts apply.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within))

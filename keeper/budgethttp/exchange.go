@@ -23,7 +23,8 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// exchangeOf returns the state of the request that a context belongs to: its id, route and verified claims.
+// exchangeOf returns the state of the request that a context belongs to: its id, route and verified claims. It
+// is nil for a context without one.
 func exchangeOf(ctx context.Context) *exchange {
 	x, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return x

@@ -76,8 +76,8 @@ func (g *gate) admitRequest(r *http.Request, x *exchange, n need) error {
 	return authorize(tenantPath{r.PathValue("org_id"), r.PathValue("app_id")}, claims)
 }
 
-// refusalResponse returns the response to a request that was not admitted. It does not depend on the
-// reason.
+// refusalResponse returns the response to a request that was not admitted: 401, 403, 503 or 500. It does not
+// reveal why a credential was refused.
 func (g *gate) refusalResponse(err error, x *exchange, n need) *wire.Error {
 	switch {
 	case errors.Is(err, errForbidden) && n != bearer:

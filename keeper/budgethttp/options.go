@@ -126,7 +126,7 @@ func (o *Options) withDefaults() Options {
 	return out
 }
 
-// peerAddress returns the address of a connection's peer.
+// peerAddress returns the address of a connection's peer, or the zero address if it is unreadable.
 func peerAddress(r *http.Request) netip.Addr {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr) // otherwise the zero address, which counts as one
 	return from.Addr()

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// checkQuery refuses an ambiguous query: huma takes the first of two values, and net/url skips
-// invalid parts.
+// checkQuery returns a 400 response to an ambiguous query, and nil for any other. An ambiguous one has a value
+// twice, which huma would drop, or an invalid part, which net/url would skip.
 func checkQuery(raw string) *wire.Error {
 	query, err := url.ParseQuery(raw)
 	if err != nil {

@@ -28,9 +28,8 @@ type Server struct {
 	router *router
 }
 
-// New returns a handler for a keeper, and a store of credentials on its control table. It sends
-// no request. Errors: a *fault.ValidationError for a missing keeper or store, and for bad
-// options.
+// New returns a Server for a keeper and for a store of credentials on the keeper's control table. It sends no
+// request. Errors: a *fault.ValidationError for a missing keeper or store, and for bad options.
 func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{keeper: keeper, store: store, opts: options.withDefaults()}
 	if err := s.validate(); err != nil {
@@ -136,7 +135,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer s.reportServed(x, out, r)
 	defer s.recoverPanic(x, out)
 	if r.ContentLength != 0 { // net/http would wait for the body even before a response that does not need it
-		boundBody(out, s.opts.BodyTimeout)
+		setBodyDeadline(out, s.opts.BodyTimeout)
 	}
 	s.router.dispatch(out, r, x)
 }

@@ -116,7 +116,8 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 	return &batchOutput{sumResults(results)}, nil
 }
 
-// batchResult converts the result of one record of a batch. index is its index in the request.
+// batchResult returns the response for one record of a batch: its receipt, or the error of that record alone.
+// index is its index in the request.
 func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
 		return failedResult(index, r.answers.errorResponse(one.Err, x, wire.IdempotencyConflict))
@@ -146,7 +147,8 @@ func sumResults(results []wire.BatchResult) wire.BatchReceipt {
 	return out
 }
 
-// decodeRecord validates and decodes one record of a batch, like the body of a single one.
+// decodeRecord validates and decodes one record of a batch, like the body of a single one. It returns a 400
+// response for an invalid record.
 func (r *records) decodeRecord(raw wire.Record) (prices.Usage, *wire.Error) {
 	var tree any
 	if err := unmarshal(raw.RawMessage, &tree); err != nil {

@@ -29,10 +29,12 @@ type counts struct {
 	logins, refused, hashes, retrievals, revocations atomic.Int64
 }
 
+// now returns the current time of the store's clock.
 func (c *core) now() time.Time { return c.clock.Now() }
 
-// putItem returns a transaction's write that puts an item. An empty condition always holds.
-func (c *core) putItem(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
+// newPutWrite returns the transaction write that puts an item, and sends nothing. An empty condition always
+// holds.
+func (c *core) newPutWrite(item store.Item, condition string, names map[string]string, values store.Item) types.TransactWriteItem {
 	p := &types.Put{TableName: &c.items.Control, Item: item}
 	if condition != "" {
 		p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues = &condition, names, values
@@ -40,8 +42,9 @@ func (c *core) putItem(item store.Item, condition string, names map[string]strin
 	return types.TransactWriteItem{Put: p}
 }
 
-// deleteItem returns the deletion of an item that must exist.
-func (c *core) deleteItem(key store.Key) types.TransactWriteItem {
+// newDeleteWrite returns the transaction write that deletes an item, on the condition that the item exists. It
+// sends nothing.
+func (c *core) newDeleteWrite(key store.Key) types.TransactWriteItem {
 	condition := "attribute_exists(#pk)"
 	return types.TransactWriteItem{Delete: &types.Delete{
 		TableName: &c.items.Control, Key: key.Attributes(),
@@ -49,25 +52,28 @@ func (c *core) deleteItem(key store.Key) types.TransactWriteItem {
 	}}
 }
 
-// sendWrites sends all writes in one transaction. overtaken means that a condition failed.
+// sendWrites sends all writes in one transaction until the store answers. If a condition failed, nothing is
+// written, overtaken is true and err is the refusal.
 func (c *core) sendWrites(ctx context.Context, writes ...types.TransactWriteItem) (overtaken bool, err error) {
 	err = c.items.WithControlTimeout().Transact(ctx, store.NewID(), writes)
 	return store.Diagnose(err) == ddb.Refused, err
 }
 
-// hashSecret hashes a new secret.
+// hashSecret returns the stored form of a new secret's hash, bound to its purpose and owner. It counts the hash
+// for Stats.
 func (c *core) hashSecret(pepper Pepper, purpose, owner string, secret Secret) string {
 	c.counts.hashes.Add(1)
 	return pepper.hashSecret(purpose, owner, secret)
 }
 
-// hashAttempt hashes a secret that a client sent.
+// hashAttempt hashes a secret that a client sent under each pepper, bound to its purpose and owner. It counts
+// the hashes for Stats.
 func (c *core) hashAttempt(keys *KeySet, purpose, owner string, secret Secret) attempt {
 	c.counts.hashes.Add(int64(len(keys.peppers)))
 	return newAttempt(keys.peppers, purpose, owner, secret)
 }
 
-// loadAccount reads a client. It returns the zero account if none is stored.
+// loadAccount reads a client's stored credentials. It returns the zero account if none are stored.
 func (c *core) loadAccount(ctx context.Context, id string) (account, error) {
 	item, err := c.items.Get(ctx, c.items.Control, clientKey(id))
 	if err != nil {
@@ -76,7 +82,8 @@ func (c *core) loadAccount(ctx context.Context, id string) (account, error) {
 	return decodeAccount(item)
 }
 
-// loadExisting reads a client. It returns ErrNotFound if the client has no credentials.
+// loadExisting reads a client's stored credentials, revoked ones too. It returns ErrNotFound if the client has
+// none.
 func (c *core) loadExisting(ctx context.Context, org, app string) (account, error) {
 	seen, err := c.loadAccount(ctx, ClientID(org, app))
 	if err == nil && !seen.hasCredentials() {
@@ -85,7 +92,7 @@ func (c *core) loadExisting(ctx context.Context, org, app string) (account, erro
 	return seen, err
 }
 
-// newSecret generates a secret.
+// newSecret returns a new secret: prefix and 256 random bits in base64.
 func (c *core) newSecret(prefix string) (Secret, error) {
 	b, err := randomBytes(c.opts.Random)
 	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b)), err

@@ -121,8 +121,9 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	return rotation, nil
 }
 
-// issueSecret generates a secret and writes the client's new state, the token that retrieves the
-// secret, the event and further writes.
+// issueSecret generates a secret. It writes the client's new state, the token that retrieves the secret, the
+// event and further writes in one transaction. If another caller changed the client first, it writes nothing
+// and overtaken is true.
 func (s *Store) issueSecret(
 	ctx context.Context, action string, seen account, further []types.TransactWriteItem, decide func(now time.Time) (account, trail.Fields),
 ) (issued Issued, overtaken bool, err error) {
@@ -142,14 +143,14 @@ func (s *Store) issueSecret(
 	if err != nil {
 		return Issued{}, false, err
 	}
-	if overtaken, err = s.replaceAccount(ctx, action, seen, next, fields, append(further, s.core.putItem(handout, "", nil, nil))...); err != nil {
+	if overtaken, err = s.replaceAccount(ctx, action, seen, next, fields, append(further, s.core.newPutWrite(handout, "", nil, nil))...); err != nil {
 		return Issued{}, overtaken, err
 	}
 	return Issued{Identity: next.identity(), Created: true, Token: token, ExpiresAt: now.Add(RetrievalTTL)}, false, nil
 }
 
-// replaceAccount writes a client's new state, on the condition that it is unchanged, with the event
-// and further writes.
+// replaceAccount writes a client's new state with its event and further writes, in one transaction. If the
+// stored client is no longer as seen, it writes nothing and overtaken is true.
 func (s *Store) replaceAccount(
 	ctx context.Context, action string, seen, next account, fields trail.Fields, further ...types.TransactWriteItem,
 ) (overtaken bool, err error) {
@@ -162,7 +163,7 @@ func (s *Store) replaceAccount(
 	if seen.revision > 0 {
 		condition, names, values = "#revision = :seen", map[string]string{"#revision": attrRevision}, store.Item{":seen": store.Int(seen.revision)}
 	}
-	writes := append([]types.TransactWriteItem{s.core.putItem(next.encodeItem(), condition, names, values)}, further...)
+	writes := append([]types.TransactWriteItem{s.core.newPutWrite(next.encodeItem(), condition, names, values)}, further...)
 	return s.core.sendWrites(ctx, append(writes, event)...)
 }
 

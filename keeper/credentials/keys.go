@@ -118,8 +118,8 @@ func ParseKeySet(document []byte) (*KeySet, error) {
 	return set, nil
 }
 
-// withoutText describes a decoding error by its kind and place, without the document's text,
-// which may be a key.
+// withoutText returns a text about a decoding error, with its kind and place. It leaves out the document's
+// text, which may be a key.
 func withoutText(err error) string {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError

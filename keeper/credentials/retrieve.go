@@ -132,8 +132,8 @@ func (c *core) checkUnused(item store.Item, org, app string) (sealedSecret, erro
 	return h, nil
 }
 
-// markUsed marks a token as used and deletes the sealed secret, unless another caller was faster. It
-// recognises its own write after a lost answer.
+// markUsed marks a retrieval token as used and deletes its sealed secret. It returns ErrTokenUsed if another
+// caller was faster. It recognises its own write after a lost answer.
 func (c *core) markUsed(ctx context.Context, token Secret) error {
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {

@@ -41,9 +41,9 @@ func (s *Store) Delete(ctx context.Context, org, app string) error {
 	return nil
 }
 
-// endCredentials removes a client's secrets and revokes its tokens, with an event, and drops its
-// cached tokens. deleted marks the client as deleted, not only revoked. It repeats at most
-// changeTries times if others change the client. Ended credentials are left as they are.
+// endCredentials removes a client's secrets and revokes its tokens, with an event, and drops its cached tokens.
+// deleted marks the client as deleted too; without it, a client without credentials is ErrNotFound. Ended
+// credentials are left as they are.
 func (s *Store) endCredentials(ctx context.Context, operation, org, app string, deleted bool) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Store) endCredentials(ctx context.Context, operation, org, app string, 
 			action = actionDeleted
 		}
 		mark := clientMark(next.clientID(), next.version, now.Add(s.core.opts.LongestToken))
-		overtaken, err := s.replaceAccount(ctx, action, seen, next, trail.Fields{"client_id": next.clientID(), "version": next.version}, s.core.putItem(mark, "", nil, nil))
+		overtaken, err := s.replaceAccount(ctx, action, seen, next, trail.Fields{"client_id": next.clientID(), "version": next.version}, s.core.newPutWrite(mark, "", nil, nil))
 		if err == nil {
 			s.core.counts.revocations.Add(1)
 		}

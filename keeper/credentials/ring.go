@@ -114,7 +114,8 @@ func (r *ring) readKeys(ctx context.Context) (*keys, error) {
 	return found, nil
 }
 
-// loadKeys reads every key for the cache.
+// loadKeys reads all provisioning keys for the cache, within Options.Timeout. It goes on when its caller's
+// context ends.
 func (r *ring) loadKeys(context.Context) (*keys, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()
@@ -178,7 +179,7 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 		return NewKey{}, err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.core.sendWrites(ctx, s.core.putItem(stored.encodeItem(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
+	overtaken, err := s.core.sendWrites(ctx, s.core.newPutWrite(stored.encodeItem(), store.IfAbsent, map[string]string{"#pk": "PK"}, nil), event)
 	if overtaken {
 		return NewKey{}, conflictError("there is a key %s; take another name, or revoke it first", name)
 	}
@@ -225,7 +226,7 @@ func (s *Store) RevokeKey(ctx context.Context, name string) error {
 		return err
 	}
 	defer s.ring.known.Drop(theRing{})
-	overtaken, err := s.core.sendWrites(ctx, s.core.deleteItem(ringKey(name)), event)
+	overtaken, err := s.core.sendWrites(ctx, s.core.newDeleteWrite(ringKey(name)), event)
 	if overtaken {
 		return notFoundError("there is no key %s", name)
 	}

@@ -14,16 +14,16 @@ import (
 // sealInfo is the purpose of the keys that seal secrets.
 const sealInfo = "dynalimit budget retrieval v1"
 
-// tokenHash returns the key of a token's item. Neither the token nor the key that seals its
-// secret can be derived from it.
+// tokenHash returns the hash in the key of a retrieval token's item, as hex text. Neither the token nor the key
+// that seals its secret can be derived from it.
 func tokenHash(token Secret) string {
 	sum := sha256.Sum256([]byte(token.Reveal()))
 	return hex.EncodeToString(sum[:])
 }
 
-// sealer returns AES-256-GCM with a key and nonce derived from the token. A token seals one
-// text only, so no nonce is used twice with a key.
-func sealer(token Secret) (cipher.AEAD, []byte, error) {
+// newSealer returns AES-256-GCM with a key derived from the token, and the nonce. A token seals one text only,
+// so no nonce is used twice with a key.
+func newSealer(token Secret) (cipher.AEAD, []byte, error) {
 	const key, nonce = 32, 12
 	material, err := hkdf.Key(sha256.New, []byte(token.Reveal()), nil, sealInfo, key+nonce)
 	if err != nil {
@@ -44,7 +44,7 @@ func sealContext(org, app string, revision int64) []byte {
 
 // sealSecret encrypts a secret under its retrieval token, bound to the owner and the revision.
 func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, error) {
-	gcm, nonce, err := sealer(token)
+	gcm, nonce, err := newSealer(token)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +54,7 @@ func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, 
 // openSealed decrypts a secret with its retrieval token. It returns an error unless it was sealed
 // for this owner and revision.
 func openSealed(token Secret, sealed []byte, org, app string, revision int64) (Secret, error) {
-	gcm, nonce, err := sealer(token)
+	gcm, nonce, err := newSealer(token)
 	if err != nil {
 		return Secret{}, err
 	}

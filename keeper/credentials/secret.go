@@ -34,7 +34,7 @@ func (s Secret) Reveal() string {
 // Empty reports whether the text is empty.
 func (s Secret) Empty() bool { return s.Reveal() == "" }
 
-// Equal compares two secrets of equal length in constant time.
+// Equal reports whether two secrets have the same text. It compares secrets of equal length in constant time.
 func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }

@@ -179,7 +179,8 @@ func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	w.opts.Logger.Info("keeper/credentials: changed keys were read", "signing", len(set.signing), "peppers", len(set.peppers))
 }
 
-// rejectDocument keeps the keys and logs the reason, once for each reason.
+// rejectDocument records err for Err and keeps the keys. It logs err unless the last recorded problem has the
+// same text.
 func (w *WatchedKeys) rejectDocument(err error) {
 	last := w.problem.Swap(&err)
 	if last != nil && (*last).Error() == err.Error() {

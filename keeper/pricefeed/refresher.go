@@ -77,6 +77,7 @@ func (o Options) validate() error {
 	return nil
 }
 
+// invalid returns the *fault.ValidationError of an option or argument, with a formatted reason.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "pricefeed", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
@@ -226,7 +227,8 @@ func (r *Refresher) checkUsable(ctx context.Context) error {
 	return problem.NoContext(ctx, "pricefeed")
 }
 
-// waitAfter returns the time to the next refresh after a number of consecutive failures.
+// waitAfter returns the time to the next refresh after a number of consecutive failures. It is Every after 0,
+// else RetryAfter, doubled with each failure up to Every. A random part, up to Jitter of it, is subtracted.
 func (r *Refresher) waitAfter(failed int) time.Duration {
 	wait := r.opts.Every
 	if failed > 0 {

@@ -118,7 +118,8 @@ func withoutAddress(u *url.URL, err error) error {
 // File is the path of a list.
 type File string
 
-// Open opens the file. The tag is made from its size and modification time.
+// Open opens the file. The tag is made from its size and modification time; a file that still has the given tag
+// is ErrNotModified. Anything but a regular file is an error.
 func (f File) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {
 	info, err := os.Stat(string(f))
 	if err == nil && !info.Mode().IsRegular() { // opening another kind may block for ever

@@ -179,8 +179,8 @@ func (c Config) lingerOrDefault() Span {
 // noMetrics is the value of Config.Metrics that turns metrics off.
 const noMetrics = "off"
 
-// Check validates the configuration. Its errors use the names of the file's keys, which equal
-// those of the flags.
+// Check returns the first error of the configuration, or nil. Its errors use the names of the file's keys,
+// which equal those of the flags.
 func (c Config) Check() error {
 	return cmp.Or(
 		c.checkAddresses(), c.checkTLS(), c.checkProxies(), c.checkOrigins(), c.checkTimes(), c.checkNames(), c.checkRates(), c.checkSpool(),

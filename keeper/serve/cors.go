@@ -23,8 +23,9 @@ func isOrigin(text string) bool {
 	return false
 }
 
-// allowOrigins allows browser requests from pages of some origins. They may send tokens, but not
-// provisioning keys.
+// allowOrigins returns a handler that adds CORS headers to next for browser pages of the given origins, and
+// answers their preflight requests itself. They may send tokens, but not provisioning keys. Without origins it
+// returns next.
 func allowOrigins(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next

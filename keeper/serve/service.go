@@ -220,8 +220,8 @@ func (s *Service) isReady() bool {
 	return !s.ending.Load() && (health.Ready || health.Open && serves)
 }
 
-// Serve serves until ctx ends. Then it refuses new requests, waits for pending ones, and
-// completes pending writes. It returns nil after an orderly end.
+// Serve serves until ctx ends, and sweeps and refreshes prices in the background if configured. Then it refuses
+// new requests, waits for pending ones, and completes pending writes. It returns nil after an orderly end.
 func (s *Service) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -309,7 +309,8 @@ func (s *Service) closeParts(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends a service without Serve.
+// Close ends a service that Serve did not serve: it closes the listeners, the keeper and the limiter. Pending
+// writes complete within Shutdown.Time.
 func (s *Service) Close(ctx context.Context) error {
 	if s.apiListener != nil {
 		_ = s.apiListener.Close() // no request was answered yet
@@ -320,7 +321,7 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.closeParts(ctx)
 }
 
-// CreateTables creates the missing tables.
+// CreateTables creates the missing tables of the keeper, and the table of the limiter of failed logins.
 func (s *Service) CreateTables(ctx context.Context) error {
 	if err := s.keeper.Setup().CreateTables(ctx); err != nil {
 		return err
@@ -328,8 +329,8 @@ func (s *Service) CreateTables(ctx context.Context) error {
 	return s.parts.Repository.CreateTable(ctx)
 }
 
-// Look reads from the tables, so that wrong names and missing permissions are reported before the first
-// request.
+// Look sends reads to the tables and returns the first error, so that wrong names and missing permissions are
+// reported before the first request.
 func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.store.ListKeys(ctx); err != nil {
 		return err

@@ -115,7 +115,7 @@ func (b *answer) readUsage(closed func() error) {
 func (b *answer) owesUsage() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.ended && b.plain == nil && b.reader.Owes()
+	return !b.ended && b.plain == nil && b.reader.OwesUsage()
 }
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")
@@ -133,7 +133,7 @@ func (b *answer) settleIfLeft() {
 // endAnswer settles the call by the usage so far, once; a concurrent call waits for the first. cause is the
 // reason that reading ended.
 func (b *answer) endAnswer(cause error) {
-	if b.hasEnded() {
+	if b.markEnded() {
 		<-b.settled
 		return
 	}
@@ -148,8 +148,8 @@ func (b *answer) endAnswer(cause error) {
 	b.attempt.transport.pauseRefused(b.attempt, b.status, b.says, b.reader.Failure())
 }
 
-// hasEnded marks the answer as ended, and reports whether it had ended before.
-func (b *answer) hasEnded() bool {
+// markEnded marks the answer as ended, and returns true if it had ended before.
+func (b *answer) markEnded() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	had := b.ended
@@ -175,14 +175,14 @@ func (b *answer) settleCall() error {
 	}
 	o := llm.Outcome{Status: b.status, Counts: route.Counts}
 	if b.status >= 300 || !b.reader.Streams() || b.plain.isUnreadable() || b.attempt.asked.Background && failure == nil {
-		o.Processed = route.Shape.Billed(failure)
+		o.Processed = route.Shape.BillsPrompt(failure)
 		return call.Failed(b.ctx, o)
 	}
 	if failure != nil {
 		o.Event = max(route.Shape.StatusOf(failure), http.StatusBadRequest)
 	}
 	o.Cut = failure == nil && !b.reader.Whole()
-	usage.Output = max(usage.Output, b.reader.Pieces())
+	usage.Output = max(usage.Output, b.reader.PieceTokens())
 	call.Meter().Add(prices.Tokens(usage.Tokens))
 	if !o.Cut && failure == nil {
 		return call.Meter().Close(context.WithoutCancel(b.ctx))
@@ -194,7 +194,7 @@ func (b *answer) settleCall() error {
 // model.
 func (a *attempt) guardUsage(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
-		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.Billed(u.Uses, a.tools),
+		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.ChargedUses(u.Uses, a.tools),
 	}
 	for _, p := range u.Runs {
 		part := llm.Part{Tokens: prices.Tokens(p.Tokens)}

@@ -18,7 +18,8 @@ type says struct {
 	empty bool      // a limit of the provider has nothing left
 }
 
-// saysOf reads the times in the headers of an answer that arrived at the time now.
+// saysOf returns the times in the headers of an answer that arrived at now: of a retry, and of new room in an
+// empty limit. It also tells whether such a limit is empty.
 func saysOf(h http.Header, now time.Time) (s says) {
 	if d := retryAfter(h, now); d > 0 {
 		s.retry = now.Add(d)

@@ -28,7 +28,7 @@ type routes struct {
 // Reads pass unlogged. Beside a limit on money Options.AllowUnmetered must name the route.
 func (p *routes) mayPass(r *http.Request) bool {
 	switch {
-	case isRead(r):
+	case isReadOnly(r):
 		return true
 	case p.beside && !p.allows(r.URL.EscapedPath()):
 		return false
@@ -37,9 +37,9 @@ func (p *routes) mayPass(r *http.Request) bool {
 	return true
 }
 
-// isRead reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of
-// another kind.
-func isRead(r *http.Request) bool {
+// isReadOnly reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of another
+// kind.
+func isReadOnly(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) &&
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }

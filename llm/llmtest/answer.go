@@ -86,8 +86,8 @@ func (a *Answer) usage() Usage {
 	return u
 }
 
-// prompt is the whole input.
+// prompt returns the tokens of the whole input: uncached, read from the cache and written to it.
 func (u Usage) prompt() int64 { return u.Input + u.CacheRead + u.CacheWrite + u.CacheWrite1h }
 
-// total is the sum of all classes.
+// total returns the tokens of all classes. Reasoning is part of the output.
 func (u Usage) total() int64 { return u.prompt() + u.Output }

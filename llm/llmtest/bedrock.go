@@ -101,8 +101,8 @@ func (c converse) usageObject() object {
 	return o
 }
 
-// measured adds latency, tier and usage to the object o of an answer, and returns o.
-func (c converse) measured(o object) object {
+// addMetrics adds latency, tier and usage to the object o of an answer, and returns o.
+func (c converse) addMetrics(o object) object {
 	o["metrics"] = object{"latencyMs": 1}
 	if c.Tier != "" {
 		o["serviceTier"] = object{"type": c.Tier}
@@ -113,7 +113,7 @@ func (c converse) measured(o object) object {
 // wholeBody returns the complete answer with its usage.
 func (c converse) wholeBody() any {
 	message := object{"role": "assistant", "content": []any{object{"text": c.Text}}}
-	return c.measured(object{"output": object{"message": message}, "stopReason": "end_turn"})
+	return c.addMetrics(object{"output": object{"message": message}, "stopReason": "end_turn"})
 }
 
 // events returns the events of a stream, from messageStart to metadata with the usage.
@@ -125,5 +125,5 @@ func (c converse) events() []event {
 	return append(events,
 		event{name: "contentBlockStop", data: object{"contentBlockIndex": 0, "p": "ab"}},
 		event{name: "messageStop", data: object{"stopReason": "end_turn", "p": "abc"}},
-		event{name: "metadata", data: c.measured(object{"p": "abcde"})})
+		event{name: "metadata", data: c.addMetrics(object{"p": "abcde"})})
 }

@@ -5,9 +5,9 @@ import (
 	"hash/crc32"
 )
 
-// frame returns an event as a message of application/vnd.amazon.eventstream, with headers and checksums
+// encodeFrame returns an event as a message of application/vnd.amazon.eventstream, with headers and checksums
 // around the payload.
-func frame(e event, payload []byte) []byte {
+func encodeFrame(e event, payload []byte) []byte {
 	kind := "event"
 	if e.exception {
 		kind = "exception"

@@ -12,8 +12,8 @@ type gemini struct{ *reply }
 // header sets nothing: Gemini's answers have no header of their own.
 func (g gemini) header(http.Header) {}
 
-// response is a whole reply or a piece of one, with the usage so far: the prompt includes
-// cached input, and the candidates exclude thoughts.
+// response returns a whole reply or a piece of one, with the usage so far: the prompt includes cached input,
+// and the candidates exclude thoughts.
 func (g gemini) response(text, finish string, output int64) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": []any{object{"text": text}}}}
 	if finish != "" {

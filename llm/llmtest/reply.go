@@ -90,7 +90,7 @@ func (a *reply) errorText() string {
 	return strings.TrimSpace("This error is by llmtest. " + cmp.Or(a.Error, a.Code))
 }
 
-// seconds returns a duration in whole seconds, rounded up.
+// seconds returns a duration in whole seconds, rounded up, as text.
 func seconds(d time.Duration) string { return strconv.FormatFloat(math.Ceil(d.Seconds()), 'f', 0, 64) }
 
 // fixed answers with one body, and has errors in a dialect.
@@ -102,9 +102,9 @@ type fixed struct {
 // wholeBody returns the fixed body.
 func (f fixed) wholeBody() any { return f.body }
 
-// countTokens returns the dialect that answers with body, a number of tokens, and costs nothing. Its errors
-// are those of the given dialect.
-func (a *reply) countTokens(errors dialect, body object) dialect {
+// newCountDialect returns the dialect that answers with body, a number of tokens. It sets the reply's usage to
+// zero, because the call costs nothing. Its errors are those of the given dialect.
+func (a *reply) newCountDialect(errors dialect, body object) dialect {
 	a.u, a.form = Usage{}, none
 	return fixed{errors, body}
 }

@@ -61,11 +61,11 @@ func (a *reply) route(u *url.URL) dialect {
 	case last == "embeddings":
 		return a.embeddings()
 	case last == "input_tokens":
-		return a.countTokens(chat{a}, object{"object": "response.input_tokens", "input_tokens": a.u.prompt()})
+		return a.newCountDialect(chat{a}, object{"object": "response.input_tokens", "input_tokens": a.u.prompt()})
 	case last == "messages":
 		return messages{a}
 	case last == "count_tokens":
-		return a.countTokens(messages{a}, object{"input_tokens": a.u.prompt()})
+		return a.newCountDialect(messages{a}, object{"input_tokens": a.u.prompt()})
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (a *reply) bedrock(method string) dialect {
 	case "converse", "converse-stream":
 		return converse{amazon{a}}
 	case "count-tokens":
-		return a.countTokens(converse{amazon{a}}, object{"inputTokens": a.u.prompt()})
+		return a.newCountDialect(converse{amazon{a}}, object{"inputTokens": a.u.prompt()})
 	}
 	return nil
 }
@@ -101,7 +101,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 	switch method {
 	case "rawPredict":
 		if model == "count-tokens" {
-			return a.countTokens(messages{a}, object{"input_tokens": a.u.prompt()})
+			return a.newCountDialect(messages{a}, object{"input_tokens": a.u.prompt()})
 		}
 		return messages{a}
 	case "streamRawPredict":
@@ -116,7 +116,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 		}
 		return gemini{a}
 	case "countTokens":
-		return a.countTokens(gemini{a}, object{"totalTokens": a.u.prompt()})
+		return a.newCountDialect(gemini{a}, object{"totalTokens": a.u.prompt()})
 	case "embedContent", "batchEmbedContents", "predict":
 		return a.geminiEmbeddings(method)
 	}

@@ -122,7 +122,7 @@ func (a served) frameEvent(e event, first, last bool) []byte {
 	b := encodeJSON(e.data)
 	switch a.form {
 	case aws:
-		b = frame(e, b)
+		b = encodeFrame(e, b)
 		if last && a.WrongCRC {
 			b[len(b)-1] ^= 1
 		}

@@ -73,7 +73,8 @@ func (n *orNode) holdsFor(e *Env, item value.Map) bool {
 // holdsFor reports whether the operand does not hold.
 func (n *notNode) holdsFor(e *Env, item value.Map) bool { return !n.of.holdsFor(e, item) }
 
-// holdsFor compares the values of both sides; see compareValues.
+// holdsFor reports whether the comparison of both sides holds. It is false for every operator but <> if a value
+// is missing or the types differ.
 func (n *compareNode) holdsFor(e *Env, item value.Map) bool {
 	return compareValues(n.op, n.left.eval(e, item), n.right.eval(e, item))
 }
@@ -237,7 +238,7 @@ func (n *betweenNode) check(e *Env) error {
 	return nil
 }
 
-// showValue is v as DynamoDB shows it in errors: {N:5}.
+// showValue returns v as text in the form of DynamoDB's errors, such as {N:5}.
 func showValue(v value.Value) string { return fmt.Sprintf("{%s:%v}", v.Type(), v) }
 
 // check fails if size() has a wrong literal, or if the list repeats the path on the left.

@@ -17,7 +17,7 @@ type KeyCondition struct {
 
 var errKeyCondition = errors.New("Query key condition not supported") //nolint:staticcheck // DynamoDB's wording
 
-// Key reads c as a key condition on the attributes hash and sort ("" if the key has none). It fails, in
+// Key returns c as a key condition on the attributes hash and sort ("" if the key has none). It fails, in
 // DynamoDB's words, for a condition that is not supported on keys or lacks the hash key.
 func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 	var k KeyCondition

@@ -49,9 +49,9 @@ func isWordByte(c byte) bool {
 	return isLetter(c) || isDigit(c) || c == '_'
 }
 
-// lex splits src into tokens without white space; the last one is a tokenEnd. It returns a syntax error for a
-// character that begins no token.
-func lex(src string) ([]token, error) {
+// tokenize splits src into tokens without white space; the last one is a tokenEnd. It returns a syntax error
+// for a character that begins no token.
+func tokenize(src string) ([]token, error) {
 	tokens := make([]token, 0, len(src)/3+2)
 	for i := 0; i < len(src); {
 		if isSpace(src[i]) {

@@ -33,7 +33,7 @@ func newParser(src string) (*parser, error) {
 	if len(src) > maxBytes {
 		return nil, fmt.Errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(src)) //nolint:staticcheck // DynamoDB's wording
 	}
-	tokens, err := lex(src)
+	tokens, err := tokenize(src)
 	if err != nil {
 		return nil, err
 	}

@@ -223,8 +223,9 @@ func addTo(old, with value.Value) (value.Value, error) {
 	return v, nil
 }
 
-// putAt writes v at the resolved path, or removes the value there if v is nil. The
-// containers on the way are copied: stored values never change.
+// putAt writes v at the resolved path in item, in place, or removes the value there if v is nil. The containers
+// on the way are copied: stored values never change. It fails with ErrPath if a container is missing or does
+// not fit the path.
 func putAt(item value.Map, at path, v value.Value) error {
 	name := at[0].name
 	if len(at) == 1 {

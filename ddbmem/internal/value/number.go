@@ -143,8 +143,8 @@ func times10(hi, lo, add uint64) (uint64, uint64) {
 	return hi*10 + carry + c, low
 }
 
-// over10 divides the 128-bit number hi, lo by ten and returns quotient and remainder.
-func over10(hi, lo uint64) (qhi, qlo, rem uint64) {
+// divideBy10 divides the 128-bit number hi, lo by ten and returns quotient and remainder.
+func divideBy10(hi, lo uint64) (qhi, qlo, rem uint64) {
 	qhi, rem = hi/10, hi%10
 	qlo, rem = bits.Div64(rem, lo, 10)
 	return qhi, qlo, rem
@@ -157,7 +157,7 @@ func normalized(neg bool, hi, lo uint64, exp int32) Number {
 		return Number{}
 	}
 	for {
-		qhi, qlo, rem := over10(hi, lo)
+		qhi, qlo, rem := divideBy10(hi, lo)
 		if rem != 0 {
 			return Number{hi: hi, lo: lo, exp: exp, neg: neg}
 		}
@@ -172,7 +172,7 @@ func (n Number) coefficient(buf *[40]byte) []byte {
 	hi, lo := n.hi, n.lo
 	for hi != 0 {
 		var rem uint64
-		hi, lo, rem = over10(hi, lo)
+		hi, lo, rem = divideBy10(hi, lo)
 		i--
 		buf[i] = byte('0' + rem)
 	}
@@ -390,8 +390,7 @@ func (n Number) Int64() (int64, bool) {
 	return c.Int64(), c.IsInt64()
 }
 
-// size is the bytes n takes in an item: one per two digits, one more, and one
-// for a sign.
+// size returns the bytes that n takes in an item: one per two digits, one more, and one for a sign.
 func (n Number) size() int {
 	var buf [40]byte
 	size := (len(n.coefficient(&buf))+1)/2 + 1

@@ -50,7 +50,7 @@ type setOf[T any] interface {
 	~[]T
 }
 
-// setOrNil is s, or nil when it is empty: DynamoDB has no empty sets.
+// setOrNil returns s, or nil if it is empty: DynamoDB has no empty sets.
 func setOrNil[S setOf[T], T any](s S) Value {
 	if len(s) == 0 {
 		return nil

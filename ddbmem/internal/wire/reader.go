@@ -22,7 +22,7 @@ type Reader struct {
 	err  error
 }
 
-// NewReader reads data, which must not change while strings are being read.
+// NewReader returns a Reader of data, which must not change while strings are being read.
 func NewReader(data []byte) *Reader { return &Reader{data: data} }
 
 // Err is the first error met.

@@ -18,7 +18,8 @@ func Check(zone string) error {
 	return err
 }
 
-// InZone returns the calendar of an IANA time zone that calendar.LoadZone accepts.
+// InZone returns the calendar of an IANA time zone that calendar.LoadZone accepts, or that of UTC for any other
+// name.
 func InZone(zone string) Calendar {
 	z, err := calendar.LoadZone(zone)
 	if err != nil {
@@ -35,7 +36,7 @@ func (c Calendar) location() *time.Location {
 	return c.zone
 }
 
-// Day returns the day at t.
+// Day returns the local date at t, as text such as 20260123.
 func (c Calendar) Day(t time.Time) string { return dateIn(t, c.location()) }
 
 // NextDay returns the first instant of the day after t, when quotas are full again.

@@ -69,8 +69,9 @@ func (b *Board) addOwnWrite(o *Operation) {
 // Stand identifies the state of a board. Another Stand may mean other sums.
 type Stand struct{ version, notes int64 }
 
-// KnownStand returns the version of the board's sums without a query. fresh is false if they are too old. ends is
-// true if the caller must call Renew in the background.
+// KnownStand returns the version of the board's sums without a query. fresh is false if they are too old; a
+// fresh result counts as a lookup in the cache. ends is true once if the caller must call Renew in the
+// background.
 func (b *Board) KnownStand() (stand Stand, fresh, ends bool) {
 	stand, ends = b.Stand()
 	b.mu.Lock()
@@ -106,7 +107,8 @@ func (b *Board) markGone() {
 	b.gone = true
 }
 
-// Renew queries the store for n, however fresh the board is, and waits for the answer.
+// Renew queries the store for n, however fresh the board is, and waits for the answer. It returns the board's
+// version, which increases with every query.
 func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	b.mu.Lock()
 	flight, err := b.startQuery(n, false)
@@ -170,8 +172,8 @@ func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	return b.startQuery(n, force)
 }
 
-// startQuery returns the channel of the query in flight, or starts one for n. If atClose is true, it does so
-// even while the keeper closes. b.mu must be held.
+// startQuery returns the channel of the query in flight, or starts one for n. It returns ErrClosed while the
+// keeper closes, unless atClose is true. b.mu must be held.
 func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)

@@ -28,7 +28,7 @@ type Counter struct {
 	Requests int64       // calls
 }
 
-// Spend returns the charges minus the credits.
+// Spend returns the charges minus the credits, as an exact amount of money.
 func (r Counter) Spend() money.Picos { return r.Cost.Sub(r.credit) }
 
 // Add returns the sum of two counters.

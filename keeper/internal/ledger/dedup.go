@@ -28,9 +28,9 @@ func (r *Record) encodeItem(writer string, shard int) store.Item {
 	return item
 }
 
-// putAbsent returns a write that puts an item if none is stored under its key. A refusal returns
-// the stored item.
-func putAbsent(table string, item store.Item) types.TransactWriteItem {
+// newPutIfAbsent returns the transaction write that puts an item if none is stored under its key; it sends
+// nothing. A refusal returns the stored item.
+func newPutIfAbsent(table string, item store.Item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &table, Item: item, ConditionExpression: aws.String(store.IfAbsent),
 		ExpressionAttributeNames:            map[string]string{"#pk": "PK"},
@@ -55,9 +55,9 @@ type refusal struct {
 	adjusted *Adjustment
 }
 
-// resolveRefusals sorts the operations of a refused transaction. An operation is finished if its item exists:
-// an earlier try landed, or another caller used its id. The others must be sent in another transaction. Every
-// refusal finishes at least one.
+// resolveRefusals divides the operations of a refused transaction and sets the verdicts of finished ones. An
+// operation is finished if its item exists: an earlier try landed, or another caller used its id. The others
+// must be sent in another transaction; every refusal finishes at least one.
 func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Operation) {
 	over := map[*Operation]bool{}
 	for _, r := range refused {

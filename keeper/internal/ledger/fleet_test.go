@@ -20,7 +20,7 @@ type before struct{ *Ledger }
 
 // write counts a record, once.
 func (p before) write(t *testing.T, a Account, id int) {
-	transaction, _ := compose([]*Operation{a.record(id, nil)}, func(shards int) int { return id % shards }, false)
+	transaction, _ := composeTransaction([]*Operation{a.record(id, nil)}, func(shards int) int { return id % shards }, false)
 	for i := range transaction.items {
 		if it := &transaction.items[i]; it.kind == addCounter {
 			it.key.PK = LabelPartition(a.Scope, a.Label)

@@ -185,7 +185,7 @@ func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	}
 	h = q.spread.takeHome()
 	q.started = time.Now()
-	t, q.queue = compose(mergeRepeats(ops), h.shardChooser(), !q.spread.marked)
+	t, q.queue = composeTransaction(mergeRepeats(ops), h.shardChooser(), !q.spread.marked)
 	for _, o := range t.ops {
 		o.taken = true
 	}
@@ -329,8 +329,9 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 	return again
 }
 
-// sendSingly sends the operations one by one after the store has rejected the transaction as
-// invalid. So an invalid record fails alone.
+// sendSingly sends the operations one by one after the store has rejected the transaction as invalid, so that
+// an invalid record fails alone. It returns the operations that conflicted and must be sent again. If there is
+// only one operation, it fails it with err.
 func (l *lanes) sendSingly(t *transaction, h home, err error) (again []*Operation) {
 	if len(t.ops) == 1 {
 		l.failAll(t.ops, WrapError("write", err))

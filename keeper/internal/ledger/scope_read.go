@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// readScope reads the counters of the day and the labels in n: one query per label, and one for each further
-// shard of a label.
+// readScope reads the counters of the day and the labels in n, and returns them by counter and then by shard
+// key. It sends one query per label, and one for each further shard of a label.
 func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store.Key]map[store.Key]Counter, error) {
 	rows := map[store.Key]map[store.Key]Counter{}
 	var mu sync.Mutex

@@ -49,7 +49,8 @@ type home struct {
 	taken int64
 }
 
-// takeHome takes the first free home. At least one is free. The lanes' lock must be held.
+// takeHome takes the first free home, a slot for one transaction in flight with its own shard. At least one is
+// free. The lanes' lock must be held.
 func (s *spread) takeHome() home {
 	s.taken++
 	i := slices.Index(s.busy[:], 0)

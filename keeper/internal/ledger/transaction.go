@@ -38,10 +38,10 @@ type transaction struct {
 
 const maxTxnItems = 100
 
-// compose packs operations, in order, into one transaction: their own items, and one write for each shared
-// counter, in the shard that draw chooses. If marks is true, it adds the mark of their day. left are
-// operations that do not fit, or with an item that another operation in the transaction writes.
-func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
+// composeTransaction packs operations, in order, into one transaction: their own items, and one write for each
+// shared counter, in the shard that draw chooses. If marks is true, it adds the mark of their day. The
+// operations in left do not fit, or write an item that another operation writes.
+func composeTransaction(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
 	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	if marks && len(ops) > 0 {
 		t.items = append(t.items, ops[0].markWrite())
@@ -67,7 +67,7 @@ func compose(ops []*Operation, draw func(shards int) int, marks bool) (t *transa
 
 // composeSubset composes a transaction of a subset of the operations, on the same shards.
 func (t *transaction) composeSubset(ops []*Operation) *transaction {
-	part, _ := compose(ops, t.draw, t.marks)
+	part, _ := composeTransaction(ops, t.draw, t.marks)
 	return part
 }
 
@@ -131,8 +131,8 @@ func (t *transaction) addCounters(o *Operation) {
 	}
 }
 
-// markWrite returns the mark for an operation. A process adds it to the transactions of a label's
-// day until one has landed.
+// markWrite returns the write that marks the label's day as having spend, for later sweeps. A process adds it
+// to the transactions of a label's day until one has landed.
 func (o *Operation) markWrite() write {
 	return write{kind: putMark, key: store.Key{PK: markPartition(o.day), SK: o.debits[0].PK}, op: o}
 }

@@ -38,11 +38,11 @@ func (t *transaction) sendOnce(ctx context.Context, s *store.Store, token string
 func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:
-		return putAbsent(table, it.op.record.encodeItem(it.op.writer, t.shardOf(it.op)))
+		return newPutIfAbsent(table, it.op.record.encodeItem(it.op.writer, t.shardOf(it.op)))
 	case putAudit:
 		item := it.op.adjust.encodeItem(it.key)
 		item[store.AttrTTL] = store.Int(it.op.expires)
-		return putAbsent(table, item)
+		return newPutIfAbsent(table, item)
 	case putMark:
 		return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it.markItem()}}
 	case reopenDay:

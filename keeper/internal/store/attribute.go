@@ -20,20 +20,20 @@ const (
 	AttrDay    = "day"
 )
 
-// String returns a string attribute.
+// String returns a DynamoDB string attribute.
 func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// Int returns a number attribute.
+// Int returns a DynamoDB number attribute.
 func Int(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// Picos returns a number attribute with an exact amount of money.
+// Picos returns a DynamoDB number attribute with an exact amount of money, in pico-dollars.
 func Picos(p money.Picos) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: p.String()}
 }
 
-// Bool returns a boolean attribute.
+// Bool returns a DynamoDB boolean attribute.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
 // Attributes returns the key as an item.
@@ -106,7 +106,8 @@ func (d *Decoder) Picos(item Item, name string) money.Picos {
 	return p
 }
 
-// Bool reads a boolean. It returns false for another type.
+// Bool returns a boolean attribute, or false if it is missing. It returns false for another type too, and
+// records no error.
 func (d *Decoder) Bool(item Item, name string) bool {
 	b, _ := item[name].(*types.AttributeValueMemberBOOL)
 	return b != nil && b.Value

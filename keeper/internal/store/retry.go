@@ -23,8 +23,8 @@ type readError struct{ error }
 
 func (e readError) Unwrap() error { return e.error }
 
-// AsReadError marks the error of a read, so that Unconfirmed does not count it as a perhaps applied write. It
-// returns nil for nil.
+// AsReadError marks err as the error of a read, so that IsUnconfirmed does not count it as a perhaps applied
+// write. It returns nil for nil.
 func AsReadError(err error) error {
 	if err == nil {
 		return nil
@@ -37,7 +37,7 @@ func IsUnconfirmed(err error) bool {
 	return Diagnose(err) == ddb.Unconfirmed && !errors.As(err, new(readError))
 }
 
-// RefusedItem returns the stored item that made the condition of a write fail.
+// RefusedItem returns the stored item that made the condition of a write fail, or nil if err has none.
 func RefusedItem(err error) Item { return ddb.Classify(err, context.Background()).Item }
 
 // writeTries is the maximal number of tries of a write.

@@ -110,7 +110,8 @@ func (s *Store) WithControlTimeout() *Store {
 	return &patient
 }
 
-// Put writes an item if cond holds. An empty cond always holds.
+// Put writes an item if cond holds; an empty cond always holds. If cond fails, the error contains the stored
+// item. It sends the request once.
 func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
 	in := &dynamodb.PutItemInput{TableName: &table, Item: item}
 	if cond != "" {
@@ -133,7 +134,8 @@ func (s *Store) Transact(ctx context.Context, token string, writes []types.Trans
 	})
 }
 
-// Delete deletes an item. The item need not exist.
+// Delete deletes an item, which need not exist. It sends the request again until the store answers or the tries
+// are used up.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Attributes()}, Once)

@@ -34,20 +34,20 @@ func main() {
 	source := flag.String("source", "", "the list's name, version and date")
 	flag.Parse()
 	if *source == "" || flag.NArg() != 1 {
-		fail(errors.New("give -source and the file of the list"))
+		exitWithError(errors.New("give -source and the file of the list"))
 	}
 	raw, err := os.ReadFile(flag.Arg(0))
 	if err != nil {
-		fail(err)
+		exitWithError(err)
 	}
-	if err := write(os.Stdout, raw, *source); err != nil {
-		fail(err)
+	if err := writeTable(os.Stdout, raw, *source); err != nil {
+		exitWithError(err)
 	}
 }
 
-// write writes the table for the list in raw, with source as its first line. It leaves out fine-tuned, free
-// and uncallable models. Models with the same prices share a line. It fails for an unreadable list.
-func write(w io.Writer, raw []byte, source string) error {
+// writeTable writes the table for the list in raw, with source as its first line. It leaves out fine-tuned,
+// free and uncallable models. Models with the same prices share a line; it fails for an unreadable list.
+func writeTable(w io.Writer, raw []byte, source string) error {
 	list, err := prices.Load(bytes.NewReader(raw), providers...)
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func ratesText(r prices.Rates, sound int64) string {
 	return text
 }
 
-// fail prints the error and ends the program with exit code 1.
-func fail(err error) {
+// exitWithError prints the error and ends the program with exit code 1.
+func exitWithError(err error) {
 	fmt.Fprintln(os.Stderr, "catalogtable:", err)
 	os.Exit(1)
 }

@@ -76,7 +76,8 @@ func newThrottle(o Options) *throttle {
 // addressEntity returns the id of the entity that limits the failed logins of an address.
 func addressEntity(from netip.Addr) string { return addressPrefix + networkOf(from) }
 
-// networkOf returns the network that counts as one address: an IPv6 host has a /64 for itself.
+// networkOf returns the network that counts as one address, as text: an IPv6 host has a /64 for itself. It is
+// "unknown" for an invalid address.
 func networkOf(from netip.Addr) string {
 	if !from.IsValid() {
 		return "unknown"
@@ -173,8 +174,8 @@ func (a *attempt) acquireToken(ctx context.Context, entity string, limits dynali
 	}
 }
 
-// knownRefusal returns the refusal by a bucket that is known to be exhausted. It ignores entries
-// from before the clock was set back.
+// knownRefusal returns a *ThrottledError if the entity's bucket is known to be exhausted, else nil. It ignores
+// entries from before the clock was set back.
 func (t *throttle) knownRefusal(entity string) error {
 	e, _ := t.exhausted.Get(entity)
 	if now := t.opts.Store.Now(); !now.Before(e.seen) && now.Before(e.until) {
@@ -183,8 +184,8 @@ func (t *throttle) knownRefusal(entity string) error {
 	return nil
 }
 
-// awaitToken waits until a bucket has a token, or is certain to have none for a while. It polls,
-// because pending logins may be in other processes.
+// awaitToken waits until a bucket has a token. If the bucket is certain to have none for a while, it remembers
+// that and returns a *ThrottledError. It polls, because pending logins may be in other processes.
 func (a *attempt) awaitToken(ctx context.Context, entity string, limits dynalimit.AcquireOption) error {
 	t := a.throttle
 	for wait := firstLook; ; wait = min(2*wait, lastLook) {
@@ -222,7 +223,7 @@ func pauseFor(ctx context.Context, patience <-chan struct{}, d time.Duration) er
 	}
 }
 
-// keepTokens keeps the tokens of a failed login, and marks it as ended for waiting logins. A second
+// keepTokens leaves the tokens of a failed login taken, and marks it as ended for waiting logins. A second
 // call, or a call after returnTokens, does nothing.
 func (a *attempt) keepTokens(ctx context.Context) {
 	for _, t := range a.taken {

@@ -117,7 +117,7 @@ func groupOperations(d document) []*group {
 	return slices.DeleteFunc(out, func(g *group) bool { return len(g.Operations) == 0 })
 }
 
-// typeName describes a schema, or a pointer to one, in a few words.
+// typeName returns a few words about a schema, or a pointer to one, and "" for any other value.
 func typeName(s any) string {
 	switch s := s.(type) {
 	case schema:
@@ -128,7 +128,7 @@ func typeName(s any) string {
 	return ""
 }
 
-// typeOf describes a schema in a few words. A reference is described by its name.
+// typeOf returns a few words about a schema, such as "list of string". For a reference it returns the name.
 func typeOf(s *schema) string {
 	if s.Ref != "" {
 		return s.Ref[strings.LastIndex(s.Ref, "/")+1:]
@@ -160,7 +160,7 @@ func indentJSON(raw json.RawMessage) string {
 	return b.String()
 }
 
-// credentialText describes the credential that an operation needs, by the first of its security
+// credentialText returns a text about the credential that an operation needs, by the first of its security
 // requirements.
 func credentialText(security []map[string][]string) string {
 	switch {

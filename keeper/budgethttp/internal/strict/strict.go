@@ -93,7 +93,8 @@ func UnmarshalApart(data []byte, v any, field string) error {
 	return typeError(json.Unmarshal(data, v))
 }
 
-// typeError converts an error about a value of the wrong type, without the names of Go's types.
+// typeError returns an *Error for an error of json.Unmarshal, without the names of Go's types. It is nil for
+// nil.
 func typeError(err error) error {
 	var wrong *json.UnmarshalTypeError
 	switch {
@@ -105,7 +106,7 @@ func typeError(err error) error {
 	return refuseAt(nil, "has a value that cannot be read")
 }
 
-// Check refuses a document that Unmarshal would refuse into any type.
+// Check returns an *Error for a document that Unmarshal would refuse into any type, and nil for any other.
 func Check(data []byte) error { return checkDocument(data, "") }
 
 // checkDocument refuses, with an *Error, a document that is not one unambiguous JSON value. The
@@ -147,8 +148,8 @@ func (c *checker) isApart(at *place) bool {
 	return false
 }
 
-// checkValue reads the next value with everything in it and checks it. at is its path, depth the
-// number of objects and arrays around it.
+// checkValue reads the next value with everything in it, and returns an *Error for an invalid one. at is its
+// path. depth is the number of objects and arrays around it.
 func (c *checker) checkValue(at *place, depth int) error {
 	token, err := c.nextToken()
 	if err != nil {
@@ -234,7 +235,7 @@ func checkNames(t reflect.Type, tree any, at *place) error {
 	}
 	switch tree := tree.(type) {
 	case map[string]any:
-		return objectNames(t, tree, at)
+		return checkObjectNames(t, tree, at)
 	case []any:
 		if t.Kind() != reflect.Slice {
 			return nil
@@ -248,9 +249,9 @@ func checkNames(t reflect.Type, tree any, at *place) error {
 	return nil
 }
 
-// objectNames refuses a name that is not a field of the struct t, and checks the values below
-// each name. It accepts any name if t is a map, and everything if t is of another kind.
-func objectNames(t reflect.Type, tree map[string]any, at *place) error {
+// checkObjectNames refuses a name that is not a field of the struct t, and checks the values below each name.
+// It accepts any name if t is a map, and everything if t is of another kind.
+func checkObjectNames(t reflect.Type, tree map[string]any, at *place) error {
 	for name, element := range tree {
 		var of reflect.Type
 		switch t.Kind() {

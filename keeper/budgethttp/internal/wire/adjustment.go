@@ -15,7 +15,7 @@ type Adjustment struct {
 	Reason      string `json:"reason" minLength:"1" maxLength:"256" doc:"Kept with it" example:"counted twice by the batch job"`
 }
 
-// Budget converts the adjustment for the keeper.
+// Budget returns the adjustment in the form of package budget, with its day as 20260123.
 func (a Adjustment) Budget() budget.Adjustment {
 	return budget.Adjustment{ID: a.ID, Label: a.Label, Day: StoredDay(a.Day), DeltaMicros: a.DeltaMicros, Reason: a.Reason}
 }

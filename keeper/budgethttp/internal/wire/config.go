@@ -41,7 +41,7 @@ type IfMatch struct {
 	IfNoneMatch string `header:"If-None-Match" enum:"*" doc:"Only if there is none yet" example:"*"`
 }
 
-// ETag returns a version as a header value.
+// ETag returns a version in quotes, the form of the header ETag.
 func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
 // Version returns the version that a PUT may replace, from its headers and the one in its body: 0

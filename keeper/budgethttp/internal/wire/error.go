@@ -69,7 +69,7 @@ func (e *Error) With(name, value string) *Error {
 	return e
 }
 
-// Field adds an invalid field.
+// Field adds an invalid field to the details of the error, in place, and returns e.
 func (e *Error) Field(field, reason string) *Error {
 	e.Details.Fields = append(e.Details.Fields, FieldError{field, reason})
 	return e

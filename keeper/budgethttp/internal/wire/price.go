@@ -33,7 +33,7 @@ type PriceRow struct {
 	Checked string `json:"checked,omitempty" doc:"The day on which the source said so" example:"2026-08-21"`
 }
 
-// NewStoredModel converts the keeper's model.
+// NewStoredModel converts a model with its stored prices and ModelInfo for a response.
 func NewStoredModel(m budget.StoredModel) StoredModel {
 	return StoredModel{m.Model, m.Info.Tier, m.Info.Family, m.Info.Description, NewPriceRows(m.Prices)}
 }

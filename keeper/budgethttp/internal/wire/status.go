@@ -20,7 +20,7 @@ type Price struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty" doc:"Input written for an hour; absent: not known, costs twice the input; -1: free"`
 }
 
-// NewPrice converts rates for responses.
+// NewPrice converts rates for a response, in micro-dollars a million tokens. A free input or output becomes 0.
 func NewPrice(r prices.Rates) Price {
 	return Price{max(0, r.Input), max(0, r.Output), r.CacheRead, r.CacheWrite5m, r.CacheWrite1h}
 }

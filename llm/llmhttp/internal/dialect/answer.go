@@ -291,7 +291,7 @@ func (r *Reader) takeName(said Said, name string) {
 	case UseAction:
 		r.use.action = name
 	case IterationType, IterationModel:
-		r.iteration.name(said, name)
+		r.iteration.setName(said, name)
 	case ErrorName:
 		r.markFailed(name)
 	case ErrorMessage:
@@ -387,8 +387,9 @@ func (r *Reader) Close() {
 // Streams reports whether the answer is a stream of events.
 func (r *Reader) Streams() bool { return r.stream }
 
-// Owes reports whether the reply of a stream has ended and its usage is still to come.
-func (r *Reader) Owes() bool {
+// OwesUsage reports whether the reply of a stream has ended and its usage is still to come. It is false after
+// an error.
+func (r *Reader) OwesUsage() bool {
 	_, told := r.said[Output]
 	return r.stream && r.ended && !told && !r.failed
 }
@@ -407,7 +408,7 @@ func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	u.Tier = tierAt(r.tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
 	u.Sound = min(r.said[SoundInput], u.Input+u.CacheRead+u.CacheWrite5m+u.CacheWrite1h)
-	u.Tokens, u.Runs = r.iterations.runs(u.Tokens)
+	u.Tokens, u.Runs = r.iterations.splitRuns(u.Tokens)
 	search := r.said[Searches] + int64(len(r.queries))
 	if of.OneSearch {
 		search = min(search, 1)
@@ -450,5 +451,5 @@ func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 // Whole reports whether the answer has ended as it should.
 func (r *Reader) Whole() bool { return r.whole || r.done && !r.stream }
 
-// Pieces returns the approximate number of tokens of the streamed reply that have passed.
-func (r *Reader) Pieces() int64 { return r.pieces.Tokens() }
+// PieceTokens returns the approximate number of tokens of the streamed reply that have passed.
+func (r *Reader) PieceTokens() int64 { return r.pieces.Tokens() }

@@ -2,9 +2,9 @@ package dialect
 
 import "strings"
 
-// anthropic returns the route of Anthropic's messages, direct and on Vertex, and false for other paths.
-// Bedrock's routes are bedrock's.
-func anthropic(path string) (Route, bool) {
+// findAnthropic returns the route of Anthropic's messages, direct and on Vertex, and false for other paths.
+// Bedrock's paths are found by findBedrock.
+func findAnthropic(path string) (Route, bool) {
 	switch whole := foldedPath(path); {
 	case strings.HasSuffix(whole, "/v1/messages"):
 		return Route{Dialect: messages}, true

@@ -2,19 +2,19 @@ package dialect
 
 import "strings"
 
-// bedrock returns the route of a call of Bedrock's own API, with the model in the path, and false for other
+// findBedrock returns the route of a call of Bedrock's own API, with the model in the path, and false for other
 // paths.
-func bedrock(path string) (Route, bool) {
+func findBedrock(path string) (Route, bool) {
 	rest, ok := afterLast(path, "/model/")
 	if !ok {
 		return Route{}, false
 	}
 	id, verb, _ := strings.Cut(rest, "/")
-	route := Route{Dialect: converse, Model: unescaped(id)}
+	route := Route{Dialect: converse, Model: unescapeSegment(id)}
 	switch verb {
 	case "converse", "converse-stream":
 	case "invoke", "invoke-with-response-stream":
-		route.Dialect, route.Embeds = invoke, strings.Contains(lower(route.Model), "embed")
+		route.Dialect, route.Embeds = invoke, strings.Contains(lowerASCII(route.Model), "embed")
 	case "count-tokens":
 		route.Free = true
 	default:

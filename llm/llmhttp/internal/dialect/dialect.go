@@ -86,9 +86,9 @@ func (d *Dialect) tier(name string) string {
 	return cmp.Or(d.Tiers[name], name)
 }
 
-// Billed returns the uses of each tool to charge: the reported ones, told. For a tool that answers do not
+// ChargedUses returns the uses of each tool to charge: the reported ones, told. For a tool that answers do not
 // report, it returns the held uses. It is nil if there are none.
-func (d *Dialect) Billed(told, held map[string]int64) map[string]int64 {
+func (d *Dialect) ChargedUses(told, held map[string]int64) map[string]int64 {
 	all := map[string]int64{}
 	for tool, n := range told {
 		if _, enterprise := held[searchesOfEnterprises]; tool == searches && enterprise {

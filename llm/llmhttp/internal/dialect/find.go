@@ -13,7 +13,7 @@ func Find(method, path string) (route Route, ok bool) {
 		return Route{}, false
 	}
 	for _, path := range Spellings(path) {
-		for _, find := range []func(path string) (Route, bool){openAI, anthropic, bedrock, gemini} {
+		for _, find := range []func(path string) (Route, bool){findOpenAI, findAnthropic, findBedrock, findGemini} {
 			if route, ok = find(path); ok {
 				return route, true
 			}

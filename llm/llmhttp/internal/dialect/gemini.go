@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// gemini returns the route of a call of Gemini's API, its own or Vertex's, with the model in the path, and
+// findGemini returns the route of a call of Gemini's API, its own or Vertex's, with the model in the path, and
 // false for other paths.
-func gemini(path string) (Route, bool) {
+func findGemini(path string) (Route, bool) {
 	rest, ok := afterLast(path, "odels/") // models/ and tunedModels/
 	if !ok {
 		return Route{}, false

@@ -13,9 +13,9 @@ type iteration struct {
 	said map[Said]int64
 }
 
-// name sets the iteration's type or model, whichever said means, to name. It does nothing if i is nil: the
+// setName sets the iteration's type or model, whichever said means, to name. It does nothing if i is nil: the
 // value is outside an iteration.
-func (i *iteration) name(said Said, name string) {
+func (i *iteration) setName(said Said, name string) {
 	switch {
 	case i == nil:
 	case said == IterationType:
@@ -43,13 +43,10 @@ func (all *iterations) add(one iteration) {
 	*all = append(*all, one)
 }
 
-// runs returns all tokens of an answer, and its parts that are billed for another model or apart. whole is
-// the usage that the answer reports.
-//
-// That usage belongs to the model that answered: the called one, or the one of a fallback_message. It
-// contains that model's iterations of type "message". Compactions, advice, and the output of a model that
-// declined are not in it, and are added as parts. A model that declined before it wrote is not billed.
-func (all iterations) runs(whole Tokens) (sum Tokens, runs []Run) {
+// splitRuns returns all tokens of an answer, and its parts that are billed for another model or apart. whole is
+// the usage that the answer reports, of the model that answered. Compactions, advice, and the output of a model
+// that declined are not in it, and are added as parts.
+func (all iterations) splitRuns(whole Tokens) (sum Tokens, runs []Run) {
 	fallback := ""
 	for _, i := range all {
 		if i.kind == "fallback_message" {

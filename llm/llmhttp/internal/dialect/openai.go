@@ -2,14 +2,14 @@ package dialect
 
 import "strings"
 
-// openAI returns the route of a call of OpenAI's API by the end of its path, also as Azure, Bedrock and
+// findOpenAI returns the route of a call of OpenAI's API by the end of its path, also as Azure, Bedrock and
 // Vertex serve it. It returns false for other paths.
-func openAI(path string) (Route, bool) {
+func findOpenAI(path string) (Route, bool) {
 	deployment := ""
-	if i := strings.LastIndex(lower(path), azure); i >= 0 { // it bills what the path names
+	if i := strings.LastIndex(lowerASCII(path), azure); i >= 0 { // it bills what the path names
 		rest := path[i+len(azure):]
 		deployment, _, _ = strings.Cut(rest, "/")
-		deployment = unescaped(deployment)
+		deployment = unescapeSegment(deployment)
 	}
 	path = foldedPath(path)
 	switch {

@@ -16,8 +16,8 @@ func afterLast(path, mark string) (rest string, ok bool) {
 	return path[i+len(mark):], true
 }
 
-// unescaped removes the escapes of a path segment. It returns a malformed one as it is.
-func unescaped(segment string) string {
+// unescapeSegment returns a path segment without its escapes, and a malformed one as it is.
+func unescapeSegment(segment string) string {
 	if plain, err := url.PathUnescape(segment); err == nil {
 		return plain
 	}
@@ -29,9 +29,9 @@ func unescaped(segment string) string {
 func cutVerb(rest string) (model, verb string, ok bool) {
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {
-		return unescaped(rest), "", false
+		return unescapeSegment(rest), "", false
 	}
-	return unescaped(rest[:i]), rest[i+1:], true
+	return unescapeSegment(rest[:i]), rest[i+1:], true
 }
 
 // normalPath returns a path as providers read it: without escapes, "." and "..", and a "/" at the end. An
@@ -52,10 +52,10 @@ func normalPath(path string) string {
 }
 
 // foldedPath returns a path in lower case and with "%2F" as "/", for servers that read both alike.
-func foldedPath(path string) string { return strings.ReplaceAll(lower(path), "%2f", "/") }
+func foldedPath(path string) string { return strings.ReplaceAll(lowerASCII(path), "%2f", "/") }
 
-// lower returns the path with ASCII letters in lower case and each byte at its place.
-func lower(path string) string {
+// lowerASCII returns the path with ASCII letters in lower case and each byte at its place.
+func lowerASCII(path string) string {
 	plain := []byte(path)
 	for i, c := range plain {
 		if 'A' <= c && c <= 'Z' {

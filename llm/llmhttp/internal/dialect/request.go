@@ -121,33 +121,33 @@ func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	}
 	switch what {
 	case Model:
-		r.Model, err = text(e)
+		r.Model, err = decodeText(e)
 	case Tier:
 		var is string
-		if is, err = text(e); err == nil {
+		if is, err = decodeText(e); err == nil {
 			r.Tier = tierOf(r.Tier, r.dialect.tier(is))
 		}
 	case Place:
 		var is string
-		if is, err = text(e); err == nil {
+		if is, err = decodeText(e); err == nil {
 			r.place = placeOf(r.place, is)
 		}
 	case MaxOutput:
-		err = most(&r.MaxOutput, e)
+		err = raiseCount(&r.MaxOutput, e)
 	case Choices:
-		err = most(&r.Choices, e)
+		err = raiseCount(&r.Choices, e)
 	case AllUses:
-		err = most(&r.allUses, e)
+		err = raiseCount(&r.allUses, e)
 	case Stream:
-		r.Stream, err = truth(e)
+		r.Stream, err = decodeBool(e)
 	case Prompt:
 		if e.Kind == jsonscan.String || e.Kind == jsonscan.Array {
 			r.prompts++
 		}
 	case InBackground:
-		r.Background, err = truth(e)
+		r.Background, err = decodeBool(e)
 	case AsksUsage:
-		if r.AsksUsage, err = truth(e); !r.AsksUsage {
+		if r.AsksUsage, err = decodeBool(e); !r.AsksUsage {
 			r.declineUsage(what, e, "false")
 		}
 	case Options:
@@ -217,7 +217,7 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 			r.tool.kind = string(e.Text)
 		}
 	case ToolUses:
-		return most(&r.tool.uses, e)
+		return raiseCount(&r.tool.uses, e)
 	case ToolKey:
 		r.tools.add(feeOf(r.dialect.Tools, string(e.Key)), 0)
 	case AddedTool:
@@ -251,7 +251,7 @@ func (r *Request) endPart(what Asked) {
 		r.tools.add(feeOf(r.dialect.Tools, r.tool.kind), r.tool.uses)
 		r.tool = tool{}
 	case Item:
-		if r.item.refers() {
+		if r.item.isReference() {
 			r.Parts++
 		}
 		r.item = item{}
@@ -306,8 +306,9 @@ func (t *Text) dropBase64(n int64) { // base64 is letters for the most part
 	t.dense, t.letters = t.dense-dense, max(0, t.letters-(n-dense))
 }
 
-// text returns the string of e. It fails if e is another type, empty, or longer than a model's name may be.
-func text(e jsonscan.Event) (string, error) {
+// decodeText returns the string of e. It fails if e is another type, empty, or longer than a model's name may
+// be.
+func decodeText(e jsonscan.Event) (string, error) {
 	switch {
 	case e.Kind != jsonscan.String:
 		return "", fmt.Errorf("is no string")
@@ -319,16 +320,16 @@ func text(e jsonscan.Event) (string, error) {
 	return string(e.Text), nil
 }
 
-// truth returns the boolean value of e. It fails if e is neither true nor false.
-func truth(e jsonscan.Event) (bool, error) {
+// decodeBool returns the boolean value of e. It fails if e is neither true nor false.
+func decodeBool(e jsonscan.Event) (bool, error) {
 	if e.Kind != jsonscan.True && e.Kind != jsonscan.False {
 		return false, fmt.Errorf("is neither true nor false")
 	}
 	return e.Kind == jsonscan.True, nil
 }
 
-// most raises *to to the number of e if that is larger. It fails unless e is a plain whole number.
-func most(to *int64, e jsonscan.Event) error {
+// raiseCount raises *to to the number of e if that is larger. It fails unless e is a plain whole number.
+func raiseCount(to *int64, e jsonscan.Event) error {
 	n, err := e.Int()
 	if err != nil {
 		return err

@@ -102,8 +102,9 @@ func (s *Shape) RefusesRequest(f *Failure) bool {
 	return f != nil && slices.ContainsFunc(s.TooLarge, func(part string) bool { return strings.Contains(f.Message, part) })
 }
 
-// Billed reports whether the prompt of a failed call is billed all the same.
-func (s *Shape) Billed(f *Failure) bool {
+// BillsPrompt reports whether the provider bills the prompt of a failed call all the same, by the names of the
+// failure. It is false for nil.
+func (s *Shape) BillsPrompt(f *Failure) bool {
 	return f != nil && slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Processed, name) })
 }
 

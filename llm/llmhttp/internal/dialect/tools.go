@@ -46,7 +46,7 @@ var geminiTools = map[string]Fee{
 }
 
 // bedrockTools are from bedrockruntime v1.63.11 (2026-11), types.Tool. Not free: systemTool.
-var bedrockTools = merged(anthropicTools, map[string]Fee{"toolSpec": {}, "cachePoint": {}})
+var bedrockTools = mergeFees(anthropicTools, map[string]Fee{"toolSpec": {}, "cachePoint": {}})
 
 // The names that prices have.
 const (
@@ -60,8 +60,8 @@ const (
 	unknown               = "unknown" // a tool without a plain name
 )
 
-// merged returns one table with the entries of all; later tables win.
-func merged(tables ...map[string]Fee) map[string]Fee {
+// mergeFees returns one new table with the entries of all; later tables win.
+func mergeFees(tables ...map[string]Fee) map[string]Fee {
 	all := map[string]Fee{}
 	for _, table := range tables {
 		for name, fee := range table {

@@ -142,7 +142,7 @@ func (e *EventStream) beginMessage(b []byte) {
 	}
 }
 
-// expectPart makes at the next part of the message, with n bytes. It sets e.err if the headers have fewer
+// expectPart selects at as the next part of the message, with n bytes. It sets e.err if the headers have fewer
 // bytes left.
 func (e *EventStream) expectPart(at part, n int) {
 	if n > e.headers {

@@ -45,7 +45,7 @@ func (e Event) Int() (int64, error) {
 	const most = 1 << 53
 	plain := len(e.Text) == 1 || len(e.Text) > 1 && e.Text[0] != '0'
 	for _, c := range e.Text {
-		plain = plain && digit(c)
+		plain = plain && isDigit(c)
 	}
 	if e.Kind != Number || !plain || e.Len > int64(len(e.Text)) || len(e.Text) > len("9007199254740992") {
 		return 0, errNotWhole

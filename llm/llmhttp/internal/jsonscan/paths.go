@@ -75,9 +75,9 @@ func Compile(paths ...string) *Paths {
 				}
 				at = at.element
 			}
-			refuse(arrays != "", path)
+			panicIf(arrays != "", path)
 		}
-		refuse(at.path != none, path)
+		panicIf(at.path != none, path)
 		at.path = id
 	}
 	return p
@@ -100,17 +100,17 @@ func (p *Paths) child(n *node, key, path string) *node {
 	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
 	for _, spelling := range spellings {
 		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || !utf8.ValidString(spelling)
-		refuse(bad || n.childOf([]byte(spelling)) != nil, path)
+		panicIf(bad || n.childOf([]byte(spelling)) != nil, path)
 		n.keys = append(n.keys, spelled{spelling, c})
 		n.lengths |= 1 << min(len(spelling), 63)
 		p.longest = max(p.longest, len(spelling))
 	}
-	refuse(len(n.keys) > 64, path)
+	panicIf(len(n.keys) > 64, path)
 	return c
 }
 
-// refuse panics with the path if wrong is true.
-func refuse(wrong bool, path string) {
+// panicIf panics with the path if wrong is true.
+func panicIf(wrong bool, path string) {
 	if wrong {
 		panic(fmt.Sprintf("jsonscan: path %q is there twice, spells a key otherwise than another does, or is none", path))
 	}

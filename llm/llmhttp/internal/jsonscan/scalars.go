@@ -52,7 +52,7 @@ func (p part) partAfter(c byte) part {
 		return minus
 	case c == '0' && p <= minus:
 		return zero
-	case digit(c):
+	case isDigit(c):
 		return [...]part{integer, integer, noPart, integer, fraction, fraction, power, power, power}[p]
 	case c == '.' && (p == zero || p == integer):
 		return point

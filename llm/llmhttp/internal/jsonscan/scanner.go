@@ -73,7 +73,8 @@ func (s *Scanner) Reset() {
 	s.text.release()
 }
 
-// Write reads on. It returns the first error of s, and how much of b was read before it.
+// Write reads the next bytes of the value, and reports the values at paths. It returns the first error of s,
+// and how much of b was read before it.
 func (s *Scanner) Write(b []byte) (int, error) {
 	n := s.skipStart(b)
 	for n < len(b) && s.err == nil {

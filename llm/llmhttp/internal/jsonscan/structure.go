@@ -115,7 +115,7 @@ func (s *Scanner) beginValue(b []byte) int {
 	case c == '"':
 		s.state, s.str = inString, str{}
 		return 1
-	case c == '-' || digit(c):
+	case c == '-' || isDigit(c):
 		s.state, s.part = inNumber, beforeNumber
 	case c == bom[0] && s.off == 0 && !s.options.Strict:
 		s.state, s.rest = inMark, bom

@@ -16,7 +16,7 @@ func wholeScalar(b []byte) (int, Kind) {
 		return 0, Null
 	case b[0] == '"':
 		return wholeString(b), String
-	case digit(b[0]):
+	case isDigit(b[0]):
 		return wholeNumber(b), Number
 	default:
 		return wholeWord(b)
@@ -40,7 +40,7 @@ func wholeString(b []byte) int {
 // bracket follows.
 func wholeNumber(b []byte) int {
 	n := 1
-	for n < len(b) && digit(b[n]) {
+	for n < len(b) && isDigit(b[n]) {
 		n++
 	}
 	if n == len(b) || b[0] == '0' && n > 1 || b[n] != ',' && b[n] != '}' && b[n] != ']' {
@@ -62,11 +62,11 @@ func wholeWord(b []byte) (int, Kind) {
 // words are the values that are words, by their kinds.
 var words = [...]string{Null: "null", False: "false", True: "true"}
 
-// digit reports whether c is an ASCII digit.
-func digit(c byte) bool { return '0' <= c && c <= '9' }
+// isDigit reports whether c is an ASCII digit.
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// countPlain counts the bytes before the first that ends a string, begins an escape or may not be in a
-// string. It looks at eight at once.
+// countPlain returns the number of bytes before the first that ends a string, begins an escape or may not be in
+// a string. It tests eight bytes at once.
 func countPlain(b []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	n := 0

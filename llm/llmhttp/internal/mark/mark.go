@@ -108,7 +108,7 @@ func (m *content) describe(refused error) (err error) {
 	return err
 }
 
-// onlyExceeded removes the statuses that do not deny: they would make the message long.
+// onlyExceeded returns e with only the statuses that deny. The others would make the message long.
 func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	all := e.Statuses
 	e.Statuses = nil
@@ -179,11 +179,11 @@ func openSealed(text string) error {
 func (m *content) rebuildError() error {
 	switch m.Kind {
 	case ofLimit:
-		return decode(m.Details, &dynalimit.LimitExceededError{})
+		return decodeDER(m.Details, &dynalimit.LimitExceededError{})
 	case ofPause:
-		return decode(m.Details, &dynalimit.PausedError{})
+		return decodeDER(m.Details, &dynalimit.PausedError{})
 	case ofBlock:
-		return decode(m.Details, &dynalimit.BlockedError{})
+		return decodeDER(m.Details, &dynalimit.BlockedError{})
 	case ofBudget:
 		e := &prices.QuotaExceededError{}
 		if json.Unmarshal(m.Details, e) == nil {
@@ -198,8 +198,8 @@ func (m *content) rebuildError() error {
 	return nil
 }
 
-// decode reads DER into an error and returns it, nil if that fails.
-func decode(der []byte, into error) error {
+// decodeDER decodes DER into the error into and returns it, or nil if that fails.
+func decodeDER(der []byte, into error) error {
 	if _, err := asn1.Unmarshal(der, into); err != nil {
 		return nil //nolint:nilerr // nobody else has the key
 	}
