@@ -26,6 +26,7 @@ var (
 // staticFile is a file of a media type.
 type staticFile struct{ kind, text string }
 
+// readAsset returns the text of an embedded file. It panics if there is none of the name.
 func readAsset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {
@@ -34,6 +35,7 @@ func readAsset(name string) string {
 	return string(text)
 }
 
+// digestName returns the name of a file with a digest of its text, such as console-0123456789ab.css.
 func digestName(name, text, ending string) string {
 	digest := sha256.Sum256([]byte(text))
 	return name + "-" + hex.EncodeToString(digest[:6]) + ending
@@ -49,7 +51,8 @@ func parsePages(names ...string) map[string]*template.Template {
 	return all
 }
 
-// pairArguments returns the arguments of a part by name: the template function dict.
+// pairArguments returns a map of pairs of name and value: the template function dict. It skips a name that is
+// no string.
 func pairArguments(pairs ...any) map[string]any {
 	all := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {

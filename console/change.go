@@ -41,7 +41,7 @@ type changeForm struct {
 // conflict has the settings of a source that the visitor saw, and those stored now.
 type conflict struct{ Seen, Stored []string }
 
-// cutChange cuts the path of a change into the entity and the kind of the change.
+// cutChange cuts the path of a change into the entity and the kind of the change. ok is false for another path.
 func cutChange(path string) (id, kind string, ok bool) {
 	rest, ok := strings.CutPrefix(path, "entity/")
 	at := strings.LastIndex(rest, "/change/")
@@ -56,7 +56,8 @@ func mayChange(chain []admin.Owned, by Access) bool {
 	return by.Change && chain[0].Entity.ID != by.Under
 }
 
-// actsOf returns the links to the changes of the first entity of a chain.
+// actsOf returns the links to the changes of the first entity of a chain. It returns nil if the visitor may not
+// change it.
 func actsOf(chain []admin.Owned, v *view) (acts []act) {
 	if !mayChange(chain, v.access) {
 		return nil
@@ -69,8 +70,9 @@ func actsOf(chain []admin.Owned, v *view) (acts []act) {
 	return append(acts, act{Text: "Block…", Href: at + "block", Class: "stop"})
 }
 
-// changePage shows the form of a change. A first post answers with the diff and a form token. A second post with the
-// token makes the change.
+// changePage shows the form of a change. A first post answers with the diff and a form token. A second post
+// with the token makes the change. It returns errMissing for an unknown kind, and if the visitor may not change
+// the entity.
 func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, name string) (*page, string, error) {
 	kind, known := changeKinds[name]
 	if !known || !v.access.Change {
@@ -155,7 +157,8 @@ func newOperation() string {
 	return "console-" + hex.EncodeToString(b)
 }
 
-// refuseValues shows the form again with its values and a remark.
+// refuseValues makes the page show the form again, without a token, with a remark and the status 422. It always
+// returns nil.
 func (f *changeForm) refuseValues(p *page, text string) error {
 	f.Token, p.Status = "", http.StatusUnprocessableEntity
 	p.Notes = append(p.Notes, note{Class: "bad", Title: "Nothing was changed.", Text: text})

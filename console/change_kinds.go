@@ -57,7 +57,8 @@ type subject struct {
 	main  string
 }
 
-// configOf returns the entity's own configuration of a resource, or of all for "".
+// configOf returns the entity's own configuration of a resource, or of all resources for "". It is empty if
+// there is none.
 func (s subject) configOf(resource string) admin.LimitConfig {
 	for _, c := range s.owned.Configs {
 		if c.Scope.Resource == resource {
@@ -105,6 +106,7 @@ func (s subject) limitTargets(fits func(dynalimit.Limit) bool) (all []target) {
 // isMoney reports whether a limit of a bucket, which stores no unit, is money.
 func (s subject) isMoney(l dynalimit.Limit) bool { return l.IsQuota() && s.view.isMoney(l.Name) }
 
+// describeLimit describes a limit for people, in dollars if it is money.
 func (s subject) describeLimit(l dynalimit.Limit) string {
 	if s.isMoney(l) {
 		l.Unit = dynalimit.USD
@@ -115,8 +117,8 @@ func (s subject) describeLimit(l dynalimit.Limit) string {
 // groupedAmount matches an amount with commas between groups of thousands.
 var groupedAmount = regexp.MustCompile(`^\$?[0-9]{1,3}(,[0-9]{3})+([^0-9,][^,]*)?$`)
 
-// parseAmount parses the typed amount of a limit: dollars for money, else a number, above 0. It refuses decimal commas,
-// by which 2,50 would be 250.
+// parseAmount parses the typed amount of a limit, above 0: micro-dollars for money, else tokens. It refuses
+// decimal commas, by which 2,50 would be 250, and amounts above mostAmount.
 func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	if strings.Contains(text, ",") && !groupedAmount.MatchString(text) {
 		return 0, fmt.Errorf("%q has a comma that separates no thousands: write it like 1,000 or 2.50", text)
@@ -135,7 +137,7 @@ func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	return n, err
 }
 
-// leftLine is a line of a diff: the rest of a limit, before (class "d") or after (class "a") a change.
+// leftLine returns a line of a diff: the rest of a limit, before (class "d") or after (class "a") a change.
 func (s subject) leftLine(class string, l dynalimit.Limit, left int64) diff {
 	sign := "− "
 	if class == "a" {
@@ -175,7 +177,8 @@ func settingsOf(c admin.LimitConfig, zone *time.Location) (lines []string) {
 	return lines
 }
 
-// diffLines returns the lines that two lists do not share.
+// diffLines returns the lines of before that after lacks (class "d"), then those of after that before lacks
+// (class "a").
 func diffLines(before, after []string) (lines []diff) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {
@@ -232,10 +235,13 @@ var changeKinds = map[string]changeKind{
 	},
 }
 
+// sourceScope returns the scope of the entity's source that the proposal changes.
 func (p proposal) sourceScope() admin.Scope {
 	return admin.Scope{Entity: p.Entity, Resource: p.Resource}
 }
 
+// planBlock returns the plan of a block, or of the end of one. The plan returns the diff of the source's
+// settings, and never fails.
 func planBlock(blocked bool) func(subject, target, *changeForm, *proposal) ([]diff, error) {
 	return func(s subject, t target, _ *changeForm, _ *proposal) ([]diff, error) {
 		before := s.configOf(t.resource)
@@ -245,6 +251,8 @@ func planBlock(blocked bool) func(subject, target, *changeForm, *proposal) ([]di
 	}
 }
 
+// makeBlock returns the function that stores a block, or ends one. That function returns the proposal's diff
+// and done as the result.
 func makeBlock(blocked bool, done string) func(context.Context, *admin.Admin, subject, proposal) ([]diff, string, error) {
 	return func(ctx context.Context, a *admin.Admin, _ subject, p proposal) ([]diff, string, error) {
 		return p.Lines, done, a.Limits.SetBlocked(ctx, p.sourceScope(), blocked)
@@ -260,11 +268,14 @@ func raiseOf(c admin.LimitConfig, name string) (r admin.Raise, found bool) {
 	return c.Raises[i], true
 }
 
+// hasRaise reports whether the source has the proposal's raise, with the same amount and end.
 func hasRaise(c admin.LimitConfig, p proposal) bool {
 	r, found := raiseOf(c, p.Limit)
 	return found && r.Capacity == p.Amount && r.Until.Equal(p.Until)
 }
 
+// planRaise stores the typed amount and end of a raise in p, and returns the diff. It refuses an end that is
+// over or does not exist in the zone. It refuses an amount that is no raise, unless it replaces one.
 func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
 	l, zone := t.limit.Limit, s.view.options.Location
 	var err error
@@ -289,6 +300,8 @@ func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 	return []diff{{"d", "− " + before}, {"a", fmt.Sprintf("+ %s: %s %s until %s", l.Name, notation.Number(p.Amount), per(l), p.Until.Format(shownTime))}}, nil
 }
 
+// makeRaise stores the proposal's raise, also in place of a raise that the visitor saw. It returns the
+// proposal's diff and the result.
 func makeRaise(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	raise := a.Limits.Raise
 	if _, seen := raiseOf(s.configOf(p.Resource), p.Limit); seen {
@@ -297,6 +310,8 @@ func makeRaise(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]di
 	return p.Lines, "Raised.", raise(ctx, p.sourceScope(), p.Limit, p.Amount, p.Until)
 }
 
+// planGrant stores the typed amount of a grant in p. It returns the diff of the quota's rest, with the end of
+// its window.
 func planGrant(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
 	l := t.limit.Limit
 	var err error
@@ -312,6 +327,8 @@ func planGrant(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 	return []diff{before, after}, nil
 }
 
+// makeGrant adds the proposal's amount to the quota until its window ends, once for each operation. It returns
+// the diff of the rest and the result.
 func makeGrant(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	done, err := a.Buckets.GrantWindow(ctx, p.Entity, p.Resource, p.Operation, dynalimit.Amounts{p.Limit: p.Amount})
 	if err != nil {
@@ -320,7 +337,8 @@ func makeGrant(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]di
 	return s.showRefill(done, p, "Granted.")
 }
 
-// refillTargets are the buckets as a whole, and their limits.
+// refillTargets returns the buckets as a whole, each followed by its limits. It leaves out limits of calls in
+// flight.
 func refillTargets(s subject) (all []target) {
 	fits := func(l dynalimit.Limit) bool { return !l.IsConcurrent() }
 	limits := s.limitTargets(fits)
@@ -340,6 +358,7 @@ func refillTargets(s subject) (all []target) {
 	return all
 }
 
+// planRefill returns the diff of the limits of the target that are not full. It fails if all are full.
 func planRefill(s subject, t target, _ *changeForm, _ *proposal) (lines []diff, err error) {
 	for _, l := range t.all {
 		if full := max(l.Limit.Capacity, l.Limit.Burst); l.Remaining < full {
@@ -352,6 +371,8 @@ func planRefill(s subject, t target, _ *changeForm, _ *proposal) (lines []diff, 
 	return lines, nil
 }
 
+// makeRefill fills the proposal's limit, or all limits of the bucket if it names none, once for each operation.
+// It returns the diff of the rest and the result.
 func makeRefill(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	var limits []string
 	if p.Limit != "" {

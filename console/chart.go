@@ -60,7 +60,8 @@ const (
 	leastMiddle = 6
 )
 
-// newChart draws columns with labels. limit draws a line unless it is 0. The last column is lighter if open.
+// newChart returns a chart of stacked columns with labels, or nil without labels. It draws a line at limit,
+// unless that is 0 or more than three times the highest column. The last column is lighter if open.
 func newChart(title, unit string, labels []string, all []series, money bool, limit int64, open bool) *chart {
 	c := &chart{Title: title, Unit: unit, Height: chartHeight, Base: chartBase}
 	n := len(labels)
@@ -146,7 +147,7 @@ func spacedLabels(texts []string, w float64) (labels []label) {
 // others is the name of the rest of a sum.
 const others = "others"
 
-// classOfSeries returns the class of the m-th series. The rest is grey.
+// classOfSeries returns the CSS class of the m-th series. The rest, and series after the fifth, are grey.
 func classOfSeries(m int, name string) string {
 	if name == others || m > 4 {
 		return "m4"
@@ -154,10 +155,10 @@ func classOfSeries(m int, name string) string {
 	return "m" + strconv.Itoa(m)
 }
 
-// Colour is the class of the i-th series, for the legend.
+// Colour returns the CSS class of the i-th series, for the legend.
 func (c *chart) Colour(i int) string { return classOfSeries(i, c.Series[i]) }
 
-// Label describes the chart without a picture.
+// Label returns the title and the sum of each column as text, for visitors without a picture.
 func (c *chart) Label() string {
 	words := make([]string, len(c.Columns))
 	for i, col := range c.Columns {
@@ -186,5 +187,7 @@ func niceAbove(most float64) float64 {
 	return 10 * base
 }
 
+// formatPixels formats a length in pixels with one decimal, for SVG.
 func formatPixels(n float64) string  { return strconv.FormatFloat(n, 'f', 1, 64) }
+// formatPercent formats a length in percent with two decimals and a percent sign, for SVG.
 func formatPercent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }

@@ -137,6 +137,7 @@ func (h *handler) knowsHost(host string) bool {
 // policy lets a page load its own files alone, and run no script or style that a text could contain.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
+// setHeaders sets the security headers of an answer, which also keep it out of caches.
 func setHeaders(to http.Header) {
 	for name, value := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",

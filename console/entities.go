@@ -27,7 +27,7 @@ const listLength = 40
 // entitiesPage shows the tree from its tops, or the ids that begin with a text.
 func entitiesPage(ctx context.Context, v *view) (*page, string, error) {
 	p := &page{Title: "Entities", Nav: "entities"}
-	p.live(v, "entities", listEvery)
+	p.setPolls(v, "entities", listEvery)
 	c, err := v.catalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
@@ -51,7 +51,7 @@ func entitiesPage(ctx context.Context, v *view) (*page, string, error) {
 		return nil, "", err
 	}
 	for _, l := range listed {
-		r := v.row(f, l.Entity)
+		r := v.newRow(f, l.Entity)
 		r.Depth, r.Toggle, r.Open, r.More = l.depth, l.toggle, l.open, l.more
 		b.Rows = append(b.Rows, r)
 	}
@@ -66,7 +66,8 @@ type listedEntity struct {
 	open         bool
 }
 
-// searchEntities lists the ids that begin with the query, from the one after "after" on.
+// searchEntities lists the ids that begin with the query, from the one after "after" on, at most listLength. It
+// sets b.Found, b.Next and, if nothing was found, b.Unknown. An invalid query finds nothing.
 func searchEntities(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
 	after := v.query.Get("after")
 	found, err := fetch(&v.visit, "list search "+b.Query+" "+after, keepLists, 33, func() ([]admin.Entity, error) {
@@ -89,7 +90,7 @@ func searchEntities(ctx context.Context, v *view, b *entities) ([]listedEntity, 
 		} else {
 			q.Set("all", "1")
 		}
-		b.Next = v.here("entities", q)
+		b.Next = v.pageHref("entities", q)
 	}
 	b.Found = fmt.Sprintf("%d found.", len(found))
 	if b.Next != "" {
@@ -107,7 +108,8 @@ const (
 	mostOpen, mostOpened = 8, 4
 )
 
-// openTree lists the tops, and below each opened entity its children.
+// openTree lists the tops, and below each opened entity its children. A few tops open by themselves. Without
+// tops it lists all entities, as searchEntities does.
 func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
 	after := v.query.Get("after")
 	tops, err := v.list("tops after "+after, func() ([]admin.Entity, error) { return v.admin.Entities.Tops(ctx, after, listLength) })
@@ -119,7 +121,7 @@ func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error)
 		return searchEntities(ctx, v, b)
 	}
 	if len(tops) == listLength {
-		b.Next = v.here("entities", url.Values{"after": {tops[len(tops)-1].ID}})
+		b.Next = v.pageHref("entities", url.Values{"after": {tops[len(tops)-1].ID}})
 	}
 	open := v.query["open"]
 	if !v.query.Has("open") && len(tops) <= mostOpened {
@@ -146,7 +148,8 @@ type tree struct {
 	listed []listedEntity
 }
 
-// listEntity lists an entity, and its children if it is open.
+// listEntity lists an entity, and its children if it is open. It sets b.Cut and lists nothing if the page is
+// full.
 func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error {
 	at := len(t.listed)
 	if at >= listLength {
@@ -158,7 +161,7 @@ func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error 
 	if depth >= mostLevels {
 		return nil
 	}
-	t.listed[at].toggle = t.v.here("entities", toggleEntity(t.open, e.ID, t.after))
+	t.listed[at].toggle = t.v.pageHref("entities", toggleEntity(t.open, e.ID, t.after))
 	if !is {
 		return nil
 	}

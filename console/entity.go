@@ -101,7 +101,7 @@ func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 // entityPage shows an entity: the limits of its calls, its usage, its children and its changes.
 func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
 	p := &page{Title: id, Nav: "entities"}
-	p.live(v, "entity/"+url.PathEscape(id), entityEvery)
+	p.setPolls(v, "entity/"+url.PathEscape(id), entityEvery)
 	chain, err := readChain(ctx, v, id)
 	if err != nil {
 		return nil, "", err
@@ -141,7 +141,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 		return nil, "", err
 	}
 	if v.access.Under == "" {
-		b.Events, err = events(ctx, v, audit.Query{Target: id, From: v.now().AddDate(0, 0, -90)}, 8)
+		b.Events, err = readEvents(ctx, v, audit.Query{Target: id, From: v.now().AddDate(0, 0, -90)}, 8)
 		b.HasEvents = true
 	}
 	return p, "entity", err
@@ -186,7 +186,7 @@ func addLevels(v *view, b *entityBody, c catalog, chain []admin.Owned) map[strin
 	return all
 }
 
-// mainFirst sorts buckets: that of the main resource first, the others by name.
+// mainFirst returns the buckets sorted: that of the main resource first, the others by name.
 func mainFirst(buckets []admin.Bucket, main string) []admin.Bucket {
 	sorted := slices.Clone(buckets)
 	slices.SortStableFunc(sorted, func(x, y admin.Bucket) int {
@@ -201,8 +201,8 @@ func mainFirst(buckets []admin.Bucket, main string) []admin.Bucket {
 	return sorted
 }
 
-// setFrom sets where a limit of a bucket is set: the first of the entity's, its plan's and everybody's sources that
-// has it.
+// setFrom sets g.From to the owner of the limit's source: the first of the entity's, its plan's and everybody's
+// sources that has it. It sets g.Raised to the end of a raise at the entity.
 func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own bool) {
 	has := func(config admin.LimitConfig) bool {
 		return slices.ContainsFunc(config.Limits, func(l dynalimit.Limit) bool { return l.Name == g.Name })
@@ -232,8 +232,8 @@ func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own b
 	g.From = "everybody"
 }
 
-// hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a list of
-// its own.
+// hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a
+// list of its own. It returns "" if there are none.
 func hiddenLimits(o admin.Owned, c catalog) string {
 	inForce, open, texts := map[string]bool{}, true, []string(nil)
 	for _, source := range sourcesOf(o, c) {
@@ -302,14 +302,14 @@ func addChildren(ctx context.Context, v *view, c catalog, b *entityBody, f fores
 		return err
 	}
 	if len(children) == listLength {
-		b.MoreChildren = v.here("entity/"+url.PathEscape(b.ID), url.Values{"after": {children[len(children)-1].ID}})
+		b.MoreChildren = v.pageHref("entity/"+url.PathEscape(b.ID), url.Values{"after": {children[len(children)-1].ID}})
 	}
 	below, err := v.readForest(ctx, c, append(slices.Clone(children), recordsOf(f)...))
 	if err != nil {
 		return err
 	}
 	for _, child := range children {
-		b.Children = append(b.Children, v.row(below, child))
+		b.Children = append(b.Children, v.newRow(below, child))
 	}
 	return nil
 }
@@ -322,13 +322,13 @@ func recordsOf(f forest) (all []admin.Entity) {
 	return all
 }
 
-// addUsage adds the charts and the table of closed usage.
+// addUsage adds the charts and the table of closed usage to b. Without closed usage it adds nothing.
 func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []admin.Owned, gauges []gauge) error {
 	closed, err := v.closedTo(ctx)
 	if err != nil || closed.IsZero() {
 		return err
 	}
-	b.HasUsage, b.CSV = true, v.here("entity/"+url.PathEscape(b.ID)+"/usage.csv", nil)
+	b.HasUsage, b.CSV = true, v.pageHref("entity/"+url.PathEscape(b.ID)+"/usage.csv", nil)
 	today := midnight(v.now())
 	lastDay := today.AddDate(0, 0, -1)
 	if closed.Before(today) {
@@ -375,7 +375,7 @@ func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []ad
 // chartedLimit returns the daily quota of money of the main bucket, or another limit of it; nil without one.
 func chartedLimit(gauges []gauge, main string) *gauge {
 	of := func(fits func(gauge) bool) *gauge {
-		return pick(gauges, func(g gauge) bool { return strings.Contains(g.Key, " "+main+" ") && fits(g) })
+		return findGauge(gauges, func(g gauge) bool { return strings.Contains(g.Key, " "+main+" ") && fits(g) })
 	}
 	for _, fits := range []func(gauge) bool{
 		func(g gauge) bool { return g.money && g.window == "day" }, func(g gauge) bool { return g.money },
@@ -460,8 +460,9 @@ func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows [
 	return rows
 }
 
-// asText keeps a spreadsheet from reading a text as a formula.
-func asText(s string) string {
+// escapeFormula returns a text that no spreadsheet reads as a formula: it prefixes a possible formula with an
+// apostrophe.
+func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s
 	}

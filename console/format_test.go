@@ -32,7 +32,7 @@ func TestAmountsAreForPeople(t *testing.T) {
 		assert.Equal(t, want, per(l))
 	}
 	for text, want := range map[string]string{"=1+1": "'=1+1", "-x": "'-x", "key-1": "key-1", "": ""} {
-		assert.Equal(t, want, asText(text))
+		assert.Equal(t, want, escapeFormula(text))
 	}
 }
 

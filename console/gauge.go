@@ -33,7 +33,7 @@ type gauge struct {
 // Width is the length of the bar in percent: at most 100.
 func (g gauge) Width() int { return max(0, min(g.Percent, 100)) }
 
-// Label describes the gauge without colours.
+// Label returns the limit's name and its used percent as text, for visitors without colours.
 func (g gauge) Label() string { return fmt.Sprintf("%s: %d %% used", g.Name, g.Percent) }
 
 // gauges converts a bucket's limits to gauges.
@@ -45,7 +45,7 @@ func (v *visit) gauges(b admin.Bucket, zone *time.Location) []gauge {
 	return all
 }
 
-// gaugeOf converts the state of a limit. A quota's window that is over counts 0.
+// gaugeOf converts the state of a limit at now to a gauge, with dollars for money and times in zone.
 func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Location) gauge {
 	capacity := max(s.Limit.Burst, s.Limit.Capacity)
 	used := max(0, capacity-s.Remaining)
@@ -82,8 +82,8 @@ func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Loca
 	return g
 }
 
-// pick returns the first gauge that fits; nil for none.
-func pick(all []gauge, fits func(gauge) bool) *gauge {
+// findGauge returns a pointer to the first gauge in all that fits, or nil if none does.
+func findGauge(all []gauge, fits func(gauge) bool) *gauge {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return &all[i]
 	}
@@ -140,18 +140,19 @@ func (f forest) chain(id string) []string {
 	return chain
 }
 
-// visible returns how many levels of a chain a visitor may see by name.
-func (f forest) visible(chain []string) int {
+// countVisible returns how many levels of a chain, from its first on, a visitor may see by name.
+func (f forest) countVisible(chain []string) int {
 	if f.under == "" {
 		return len(chain)
 	}
 	return slices.Index(chain, f.under) + 1
 }
 
-// state returns the worst state of an entity's chain as a word, with its colour.
+// state returns the worst state of an entity's chain as a word, and its CSS class. It does not name levels
+// above the visitor's subtree.
 func (f forest) state(id string, gauges func(id string) []gauge) (text, class string) {
 	chain := f.chain(id)
-	names := f.visible(chain)
+	names := f.countVisible(chain)
 	spent, near := "", false
 	for i, level := range chain {
 		by := " by " + level

@@ -62,7 +62,8 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", err
 }
 
-// daysChart draws the closed days of a total: of its limit of money, or else its first one.
+// daysChart returns a chart of the closed days of a total: of its limit of money, or else its first one. It is
+// nil without closed usage or a resource.
 func daysChart(v *view, key, resource string, closed time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) (*chart, error) {
 	if closed.IsZero() || resource == "" {
 		return nil, nil

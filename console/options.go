@@ -87,7 +87,8 @@ const (
 	leastKey = 32
 )
 
-// withDefaults checks the options and fills in their defaults.
+// withDefaults returns a checked copy of the options with their defaults filled in, and a random Key if there
+// is none.
 func (opts *Options) withDefaults() (Options, error) {
 	o := Options{}
 	if opts != nil {
@@ -132,6 +133,7 @@ func (opts *Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
+// invalid returns a *ValidationError about a field, with a formatted reason.
 func invalid(field, format string, args ...any) error {
 	return &dynalimit.ValidationError{Field: field, Reason: fmt.Sprintf(format, args...)}
 }

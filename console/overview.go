@@ -50,7 +50,7 @@ type attention struct {
 // overviewPage shows the whole table: today's spend, the accounts, the days, the largest consumers.
 func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	p := &page{Title: "Overview", Nav: "overview"}
-	p.live(v, "", listEvery)
+	p.setPolls(v, "", listEvery)
 	c, err := v.catalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
@@ -73,7 +73,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 		return nil, "", err
 	}
 	for _, e := range tops {
-		o.Accounts = append(o.Accounts, v.row(f, e))
+		o.Accounts = append(o.Accounts, v.newRow(f, e))
 	}
 	o.Day, o.Month = sumAccounts(v, o.Accounts, "day"), sumAccounts(v, o.Accounts, "month")
 	if o.Consumers, err = consumerRows(ctx, v, f, o.Day); err != nil {
@@ -99,7 +99,8 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	return p, "overview", nil
 }
 
-// usageNotes names the program to start if nothing sums the usage.
+// usageNotes returns a note about the program to start if no process has summed the usage for 26 h. It returns
+// nil otherwise, and without a reader of usage.
 func usageNotes(v *view, closed time.Time) []note {
 	if v.usage == nil || !closed.IsZero() && v.now().Sub(closed) < 26*time.Hour {
 		return nil
@@ -110,7 +111,8 @@ func usageNotes(v *view, closed time.Time) []note {
 	}}
 }
 
-// sumAccounts sums the accounts' quotas of a window.
+// sumAccounts returns a tile with the sum of the accounts' quotas of a window, those with the name of the first
+// one. It is nil if no account has such a quota.
 func sumAccounts(v *view, accounts []row, window string) *total {
 	t := total{gauge: gauge{Key: "total " + window, quota: true}}
 	for _, r := range accounts {
@@ -187,7 +189,7 @@ func rankConsumers(ctx context.Context, v *view, c catalog) (all []consumer, buc
 	}
 	for _, e := range candidates {
 		one := consumer{e.Entity, e.Consumed / milli, v.isMoney(limit), true}
-		if g := pick(v.gauges(buckets[e.Entity], v.options.Location), func(g gauge) bool { return g.Name == limit && g.window == "day" }); g != nil {
+		if g := findGauge(v.gauges(buckets[e.Entity], v.options.Location), func(g gauge) bool { return g.Name == limit && g.window == "day" }); g != nil {
 			one = consumer{e.Entity, g.used, g.money, false}
 		}
 		all = append(all, one)
@@ -196,7 +198,8 @@ func rankConsumers(ctx context.Context, v *view, c catalog) (all []consumer, buc
 	return all[:min(len(all), shownConsumers)], buckets, limit, nil
 }
 
-// mainLimit returns the limit of money among names, or the first one.
+// mainLimit returns the limit of money among the names of ranked, or else the first by name. It is "" if ranked
+// is empty.
 func mainLimit(v *view, ranked map[string][]aggregator.Ranked) (limit string) {
 	for name := range ranked {
 		if better := v.isMoney(name) && !v.isMoney(limit); limit == "" || better || v.isMoney(name) == v.isMoney(limit) && name < limit {
@@ -228,7 +231,7 @@ func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, er
 	var rows []row
 	for _, e := range largest {
 		f.records[e.id], f.blocked[e.id], f.buckets[e.id] = records[e.id], blocked[e.id], buckets[e.id]
-		r := v.row(f, records[e.id])
+		r := v.newRow(f, records[e.id])
 		r.Spent, r.AtLeast = amount(e.money, e.used), e.atLeast
 		if all != nil && all.Name == limit && all.used > 0 {
 			r.Share = int(float64(e.used) / float64(all.used) * 100)
@@ -238,7 +241,8 @@ func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, er
 	return rows, nil
 }
 
-// attentionOf lists the shown entities that are blocked or at 80 % and more: the blocked ones, then the fullest.
+// attentionOf returns the shown entities that are blocked or at 80 % and more, at most nine: the blocked ones,
+// then the fullest.
 func attentionOf(rows []row) (all []attention) {
 	seen := map[string]bool{}
 	for _, r := range rows {
@@ -263,7 +267,8 @@ func attentionOf(rows []row) (all []attention) {
 	return all[:min(len(all), 9)]
 }
 
-// chartOverview draws the closed days of the group, stacked by the largest accounts, and forecasts the month.
+// chartOverview sets o.Chart to the closed days of the group, stacked by the largest accounts, and forecasts
+// the month in o.Month. It does nothing without closed usage or a limit.
 func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed time.Time) error {
 	today := midnight(v.now())
 	limit, money := chartLimit(o.Accounts)
@@ -282,7 +287,7 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	if err != nil {
 		return err
 	}
-	whole := along(all, c.Main, limit, starts)
+	whole := usageByWindow(all, c.Main, limit, starts)
 	accounts := slices.Clone(o.Accounts)
 	slices.SortStableFunc(accounts, func(x, y row) int { return cmp.Compare(usedOf(y), usedOf(x)) })
 	stacks, rest, err := stackAccounts(ctx, v, c.Main, limit, accounts, whole)
@@ -320,7 +325,8 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	return nil
 }
 
-// stackAccounts reads the closed days of the first accounts. rest is the remainder of the whole.
+// stackAccounts reads the closed days of the first mostStacked accounts and returns a series of each. rest is
+// the remainder of the whole. With fewer than two accounts it returns no series.
 func stackAccounts(ctx context.Context, v *view, resource, limit string, accounts []row, whole spending) (stacks []series, rest []int64, err error) {
 	rest = slices.Clone(whole.values)
 	if len(accounts) < 2 || len(whole.starts) == 0 {
@@ -335,7 +341,7 @@ func stackAccounts(ctx context.Context, v *view, resource, limit string, account
 		if err != nil {
 			return nil, nil, err
 		}
-		s := series{a.ID, along(own, resource, limit, whole.starts).values}
+		s := series{a.ID, usageByWindow(own, resource, limit, whole.starts).values}
 		for i := range rest {
 			rest[i] -= s.values[i]
 		}
@@ -344,7 +350,8 @@ func stackAccounts(ctx context.Context, v *view, resource, limit string, account
 	return stacks, rest, nil
 }
 
-// forecastMonth sets the expected spend of the month's quotas at its end, at the rate of the last week.
+// forecastMonth sets month.Below to the expected use of the month's quotas at its end, at the rate of the last
+// week. It does nothing if month is nil or in another unit, or without days.
 func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	if month == nil || month.money != money || len(days) == 0 {
 		return
@@ -358,7 +365,7 @@ func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, month.used+rate/int64(len(week))*left), end.Format("Jan 2"))
 }
 
-// usedOf is today's use of an account's daily quota.
+// usedOf returns today's use of an account's daily quota, in tokens or micro-dollars, or 0 without one.
 func usedOf(r row) int64 {
 	if r.Day == nil {
 		return 0
@@ -366,7 +373,8 @@ func usedOf(r row) int64 {
 	return r.Day.used
 }
 
-// chartLimit returns the limit of the accounts' charts, and whether it is money.
+// chartLimit returns the limit of the accounts' charts, one of money if there is any, and whether it is money.
+// It is "" without gauges.
 func chartLimit(accounts []row) (limit string, money bool) {
 	for _, r := range accounts {
 		for _, g := range []*gauge{r.Day, r.Month, r.Rate} {

@@ -50,6 +50,7 @@ type kept struct {
 	at    time.Time
 }
 
+// newReads returns reads without kept values, which use at most most read units a minute.
 func newReads(a *admin.Admin, repo *dynalimit.Repository, usage *aggregator.Reader, most float64, now func() time.Time) *reads {
 	return &reads{admin: a, repo: repo, usage: usage, now: now, most: most, kept: map[string]kept{}, used: map[string]float64{}, money: map[string]bool{}}
 }
@@ -225,6 +226,7 @@ func (v *visit) blocks(ctx context.Context, resource string, ids []string) (map[
 	return byID(ids, found), err
 }
 
+// isBlocked reports whether a configuration blocks calls, with exceptions or without.
 func isBlocked(c admin.LimitConfig) bool { return c.Blocked || c.BlockedExcept }
 
 // records returns the records of entities, by entity.
@@ -293,7 +295,8 @@ type catalog struct {
 // mostPlans and mostResources bound the shown plans and resources.
 const mostPlans, mostResources = 50, 100
 
-// catalog reads the shared configuration.
+// catalog returns the shared configuration, which visitors share for keepLists: at most mostResources resources
+// and mostPlans plans. It remembers the names of their limits of money.
 func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
 	return fetch(v, "catalog", keepLists, 10, func() (catalog, error) {
 		c, err := v.readResources(ctx, main)

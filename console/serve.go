@@ -69,7 +69,8 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, p
 // redirect is the body of a page that is elsewhere.
 type redirect string
 
-// open builds the page of a path. A visitor of one subtree gets only its entities.
+// open returns the page of a path and the name of its template, or errMissing for an unknown path. A visitor of
+// one subtree gets only its entities.
 func (h *handler) open(ctx context.Context, v *view, r *http.Request, path string) (*page, string, error) {
 	if id, kind, ok := cutChange(path); ok {
 		return h.changePage(ctx, v, r, id, kind)
@@ -165,7 +166,8 @@ func deniedAction(err error) string {
 // mostCSV bounds the lines of a CSV file.
 const mostCSV = 100_000
 
-// serveCSV answers with the closed days of the last 90 days, exact.
+// serveCSV answers with a CSV file of an entity's exact usage: the closed ones of the last 90 days, in tokens
+// or dollars. It has at most mostCSV lines.
 func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, id string) {
 	chain, err := readChain(ctx, v, id)
 	var closed time.Time
@@ -205,7 +207,7 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 			if money {
 				unit = dynalimit.USD
 			}
-			_ = out.Write([]string{u.Start.Format(time.DateOnly), asText(id), asText(u.Resource), asText(l.Limit), unit, exactAmount(money, l.Consumed), fmt.Sprint(u.Final)})
+			_ = out.Write([]string{u.Start.Format(time.DateOnly), escapeFormula(id), escapeFormula(u.Resource), escapeFormula(l.Limit), unit, exactAmount(money, l.Consumed), fmt.Sprint(u.Final)})
 		}
 	}
 	out.Flush()
@@ -218,7 +220,8 @@ type examination struct {
 
 type shownFinding struct{ Class, Word, Text, Fix string }
 
-// doctorPage examines the table if it was asked to, one visitor at a time.
+// doctorPage returns the page of the doctor. A post examines the table, for one visitor at a time; another one
+// gets a note. An examination takes 20 read units.
 func (h *handler) doctorPage(v *view, r *http.Request) (*page, string, error) {
 	b := &examination{}
 	p := &page{Title: "Doctor", Nav: "doctor", Body: b}

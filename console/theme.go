@@ -34,7 +34,7 @@ var lightCard, darkCard = rgb{255, 255, 255}, rgb{0x16, 0x1a, 0x20}
 
 var accentText = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
-// readColour parses #rrggbb.
+// readColour parses #rrggbb, which the caller has checked.
 func readColour(text string) (c rgb) {
 	for i := range c {
 		n, err := strconv.ParseUint(text[1+2*i:3+2*i], 16, 8)
@@ -45,6 +45,7 @@ func readColour(text string) (c rgb) {
 	return c
 }
 
+// String formats the colour as #rrggbb.
 func (c rgb) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", int(math.Round(c[0])), int(math.Round(c[1])), int(math.Round(c[2])))
 }
@@ -70,7 +71,7 @@ func contrastOf(a, b rgb) float64 {
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// lightened mixes a colour with white until it can be read on dark pages.
+// lightened returns the colour, mixed with white until it can be read on dark pages.
 func (c rgb) lightened() rgb {
 	for contrastOf(c, darkCard) < leastContrast {
 		for i := range c {

@@ -59,7 +59,8 @@ func openToken(key []byte, token string, now time.Time) (p proposal, ok bool) {
 	return p, now.Before(p.Expires)
 }
 
-// signatureOf signs the text of a proposal, and of nothing else that has the same key.
+// signatureOf returns the HMAC-SHA256 of a proposal's text. Its prefix keeps other texts under the same key
+// from having this signature.
 func signatureOf(key, text []byte) []byte {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("dynalimit console change\x00"))

@@ -42,19 +42,20 @@ func auditPage(ctx context.Context, v *view) (*page, string, error) {
 		if b.By != "" {
 			q.Set("by", b.By)
 		}
-		return v.here("audit", q)
+		return v.pageHref("audit", q)
 	}
 	b.Older = address(from)
 	if to.Before(today.AddDate(0, 0, 1)) {
 		b.Newer = address(to.AddDate(0, 0, 2))
 	}
 	var err error
-	b.Events, err = events(ctx, v, audit.Query{From: from, To: to.Add(-time.Millisecond), Principal: b.By}, 200)
+	b.Events, err = readEvents(ctx, v, audit.Query{From: from, To: to.Add(-time.Millisecond), Principal: b.By}, 200)
 	return &page{Title: "Audit", Nav: "audit", Body: b}, "audit", err
 }
 
-// events reads the last most changes of a query, the newest first.
-func events(ctx context.Context, v *view, q audit.Query, most int) ([]event, error) {
+// readEvents returns the last most changes of a query, the newest first. Visitors share them for keepBuckets,
+// and each read change takes a read unit.
+func readEvents(ctx context.Context, v *view, q audit.Query, most int) ([]event, error) {
 	price := 15.0
 	if q.Target != "" {
 		price = 2
@@ -106,17 +107,18 @@ func showEvent(v *view, e audit.Event) event {
 	}
 	for _, c := range e.Changes {
 		if c.Before != nil {
-			shown.Lines = append(shown.Lines, diffs("d", "− ", c.Field, c.Before)...)
+			shown.Lines = append(shown.Lines, fieldLines("d", "− ", c.Field, c.Before)...)
 		}
 		if c.After != nil {
-			shown.Lines = append(shown.Lines, diffs("a", "+ ", c.Field, c.After)...)
+			shown.Lines = append(shown.Lines, fieldLines("a", "+ ", c.Field, c.After)...)
 		}
 	}
 	return shown
 }
 
-// diffs writes one side of a changed field. A list of limits has a line for each.
-func diffs(class, sign, field string, value json.RawMessage) (lines []diff) {
+// fieldLines returns the lines of one side of a changed field, each behind sign. A list of limits has a line
+// for each; another value is cut after 400 characters.
+func fieldLines(class, sign, field string, value json.RawMessage) (lines []diff) {
 	var limits []struct {
 		Name     string `json:"name"`
 		Capacity int64  `json:"capacity"`

@@ -22,7 +22,7 @@ type spending struct {
 	values []int64
 }
 
-// windowsBack returns the beginnings of the last n windows that end at the window after last, oldest first.
+// windowsBack returns the starts of n days or hours, the oldest first. The latest one starts at last.
 func windowsBack(w aggregator.Window, last time.Time, n int) []time.Time {
 	starts := make([]time.Time, n)
 	for i := range starts {
@@ -38,8 +38,9 @@ func windowsBack(w aggregator.Window, last time.Time, n int) []time.Time {
 // midnight is the beginning of the day of UTC.
 func midnight(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// usageOf reads closed usage once for all visitors. The windows end before the first open hour, because sums of open
-// hours cost a read for each entity.
+// usageOf returns the usage that read returns for the windows between from and to, at most mostUsage. Visitors
+// share it for keepUsage under key. The windows end before the first open hour, because sums of open hours cost
+// a read for each entity. It returns nil without a reader.
 func (v *visit) usageOf(key string, w aggregator.Window, from, to time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) ([]aggregator.Usage, error) {
 	if v.usage == nil || !from.Before(to) {
 		return nil, nil
@@ -61,8 +62,9 @@ func (v *visit) usageOf(key string, w aggregator.Window, from, to time.Time, rea
 // mostUsage bounds the usage of a page: a year of days, of many resources.
 const mostUsage = 10_000
 
-// along sorts the usage of a resource's limit into windows.
-func along(all []aggregator.Usage, resource, limit string, starts []time.Time) spending {
+// usageByWindow returns the usage of a resource's limit in each window of starts, in whole tokens or
+// micro-dollars. It skips other windows.
+func usageByWindow(all []aggregator.Usage, resource, limit string, starts []time.Time) spending {
 	s := spending{starts, make([]int64, len(starts))}
 	for _, u := range all {
 		if u.Resource != resource {
@@ -82,7 +84,7 @@ func along(all []aggregator.Usage, resource, limit string, starts []time.Time) s
 // a bucket counts one by model, which need not be this one. Without counters by model, and for other limits, it
 // returns the whole alone.
 func stackModels(all []aggregator.Usage, resource, limit string, money bool, starts []time.Time) []series {
-	whole := along(all, resource, limit, starts)
+	whole := usageByWindow(all, resource, limit, starts)
 	byModel, sums := map[string][]int64{}, map[string]int64{}
 	for _, u := range all {
 		i := slices.IndexFunc(starts, func(t time.Time) bool { return t.Equal(u.Start) })
@@ -130,8 +132,8 @@ func hoursOfDay(hours []aggregator.Usage, day time.Time) (all []aggregator.Usage
 	return all
 }
 
-// addOpenUse raises the sum of the last window to the use of its quota, which knows the open hour. No model is known
-// for the difference.
+// addOpenUse raises the sum of the last window to used, the use of its quota, which knows the open hour. The
+// difference goes to the others, because no model is known for it. It may change values of stacks in place.
 func addOpenUse(stacks []series, used int64) []series {
 	last := len(stacks[0].values) - 1
 	for _, s := range stacks {
@@ -152,7 +154,7 @@ func addOpenUse(stacks []series, used int64) []series {
 // mostModels is how many models have a colour of their own.
 const mostModels = 4
 
-// dayLabels and hourLabels name windows.
+// dayLabels returns the labels of days by their starts, such as Jan 2.
 func dayLabels(starts []time.Time) (labels []string) {
 	for _, t := range starts {
 		labels = append(labels, t.Format("Jan 2"))
@@ -160,6 +162,7 @@ func dayLabels(starts []time.Time) (labels []string) {
 	return labels
 }
 
+// hourLabels returns the labels of hours by their starts, such as 15:04 in zone.
 func hourLabels(starts []time.Time, zone *time.Location) (labels []string) {
 	for _, t := range starts {
 		labels = append(labels, t.In(zone).Format("15:04"))

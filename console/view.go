@@ -78,26 +78,27 @@ func (v *view) entityHref(id string) string {
 	return v.options.Prefix + "entity/" + url.PathEscape(id)
 }
 
-// here is the address of a page with parameters.
-func (v *view) here(path string, query url.Values) string {
+// pageHref returns the address of a page below the console's prefix, with parameters.
+func (v *view) pageHref(path string, query url.Values) string {
 	if len(query) == 0 {
 		return v.options.Prefix + path
 	}
 	return v.options.Prefix + path + "?" + query.Encode()
 }
 
-// live sets the interval and the address of a page's polls.
-func (p *page) live(v *view, path string, every int) {
+// setPolls sets the interval of a page's polls, in seconds, and their address: path with the parameters of this
+// request.
+func (p *page) setPolls(v *view, path string, every int) {
 	query := url.Values{"poll": {"1"}}
 	for name, values := range v.query {
 		if name != "poll" {
 			query[name] = values
 		}
 	}
-	p.Every, p.Poll = every, v.here(path, query)
+	p.Every, p.Poll = every, v.pageHref(path, query)
 }
 
-// showGauge adds a gauge's cells to the live values, and returns it.
+// showGauge adds a gauge's cells to the live values, and returns the gauge. nil adds nothing.
 func (v *view) showGauge(g *gauge) *gauge {
 	if g != nil {
 		v.cells = append(v.cells, cell{"f " + g.Key, "", g.Percent, g.Class}, cell{Key: "u " + g.Key, Text: g.Used})
@@ -147,20 +148,20 @@ func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entit
 	return f, err
 }
 
-// row builds the row of an entity of a forest, and adds its live values.
-func (v *view) row(f forest, e admin.Entity) row {
+// newRow returns the row of an entity of a forest: its gauges and its state. It adds them to the live values.
+func (v *view) newRow(f forest, e admin.Entity) row {
 	gauges := func(id string) []gauge { return v.gauges(f.buckets[id], v.options.Location) }
 	own := gauges(e.ID)
 	r := row{ID: e.ID, Name: e.Name, Plan: e.Plan, Parent: e.ParentID, Link: v.entityHref(e.ID)}
 	window := func(name string) *gauge {
-		if g := pick(own, func(g gauge) bool { return g.window == name && g.money }); g != nil {
+		if g := findGauge(own, func(g gauge) bool { return g.window == name && g.money }); g != nil {
 			return g
 		}
-		return pick(own, func(g gauge) bool { return g.window == name })
+		return findGauge(own, func(g gauge) bool { return g.window == name })
 	}
 	r.Day, r.Month = v.showGauge(window("day")), v.showGauge(window("month"))
 	if r.Day == nil {
-		r.Day = v.showGauge(pick(own, func(g gauge) bool { return g.quota && g.window != "month" }))
+		r.Day = v.showGauge(findGauge(own, func(g gauge) bool { return g.quota && g.window != "month" }))
 	}
 	for i := range own {
 		if !own[i].quota && (r.Rate == nil || own[i].capacity > r.Rate.capacity) {

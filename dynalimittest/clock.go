@@ -23,8 +23,8 @@ func (c *clock) startClock() {
 // inBubble reports whether the goroutine is in a bubble.
 func inBubble() bool { return time.Now().Before(start.AddDate(10, 0, 0)) }
 
-// settles returns how long calls may take that do not wait for their turn.
-func (c *clock) settles() time.Duration {
+// settleTime returns the time in which calls end that do not wait for their turn: 1 ns in a bubble, else 1 s.
+func (c *clock) settleTime() time.Duration {
 	if c.bubble {
 		return time.Nanosecond
 	}

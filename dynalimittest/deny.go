@@ -67,7 +67,7 @@ func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynali
 	return l.Acquire(ctx, entity, resource, left)
 }
 
-// isOwn reports whether it is a call of this package.
+// isOwn reports whether ctx belongs to a call of this package.
 func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
 
 // denying returns the service's observer o, extended: it denies calls as DenyNext demands, and does not pass
@@ -128,7 +128,7 @@ func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context
 	if !denies {
 		l.denials.Add(1)
 	}
-	c := call{leave: l.gate.enter(ctx, denies, l.clock.settles())}
+	c := call{leave: l.gate.enter(ctx, denies, l.clock.settleTime())}
 	if denies {
 		lease, err := l.exhaust(ctx, e.EntityID, e.Resource)
 		if err != nil {

@@ -92,21 +92,21 @@ func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	return l
 }
 
-// ctx is the test's context without its end: functions of t.Cleanup run after that.
+// ctx returns the test's context without its end: functions of t.Cleanup run after that.
 func (l *Limiter) ctx() context.Context { return context.WithoutCancel(l.t.Context()) }
 
 // Now is the time by the limiter's clock.
 func (l *Limiter) Now() time.Time { return l.clock.now() }
 
-// Advance moves the clock. In a bubble of testing/synctest it sleeps instead, so that
-// waiters go on.
+// Advance moves the clock forward by d, and fails the test if d is below 0. In a bubble of testing/synctest it
+// sleeps instead, so that waiters go on.
 func (l *Limiter) Advance(d time.Duration) {
 	l.t.Helper()
 	l.AdvanceTo(l.Now().Add(d))
 }
 
-// AdvanceTo moves the clock to an instant, such as the one at which a quota's next window
-// begins; it never goes back. In a bubble it sleeps until then.
+// AdvanceTo moves the clock to an instant, such as the one at which a quota's next window begins. An instant
+// before the clock fails the test. In a bubble it sleeps until then.
 func (l *Limiter) AdvanceTo(at time.Time) {
 	l.t.Helper()
 	if at.Before(l.Now()) {

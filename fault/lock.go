@@ -64,7 +64,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("dynalimit: no longer alone at %q: %s; look at what was done, and begin again", e.Name, why)
 }
 
-// Unwrap is why it could not be renewed.
+// Unwrap returns the reason why the lease could not be renewed, or nil if it was taken.
 func (e *LostError) Unwrap() error { return e.Err }
 
 // Is matches ErrLost.

@@ -37,8 +37,8 @@ func readLinks(text []byte) (ids map[string]int, links []string, err error) {
 	return ids, links, nil
 }
 
-// checkLinks fails with every link to a missing part of the site. It writes external links to the
-// file externalLinks, without following them.
+// checkLinks returns an error for every link to a missing part of the site, and for ids that a page has twice.
+// It adds the file externalLinks with all external links to s.files, without following them.
 func (s *site) checkLinks() error {
 	external, ids, links := map[string]bool{}, map[string]map[string]int{}, map[string][]string{}
 	var problems []error

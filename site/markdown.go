@@ -23,8 +23,8 @@ import (
 // markdown reads GitHub's dialect.
 var markdown = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithParserOptions(parser.WithAutoHeadingID()))
 
-// render converts Markdown to p.Body, and sets the title, headings and words of p. It fails for
-// broken links and for HTML.
+// render converts Markdown to p.Body, and sets the title, headings and words of p. It rewrites relative links,
+// and adds images to s.files. It fails for broken links and for HTML.
 func (s *site) render(p *page, source []byte) error {
 	document := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(anchors{}))))
 	err := ast.Walk(document, func(node ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -38,9 +38,9 @@ func (s *site) render(p *page, source []byte) error {
 			if node.HasClosure() {
 				code += string(node.ClosureLine.Value(source))
 			}
-			err = onlyComments(code)
+			err = checkHTML(code)
 		case *ast.RawHTML:
-			err = onlyComments(string(node.Segments.Value(source)))
+			err = checkHTML(string(node.Segments.Value(source)))
 		case *ast.Link:
 			err = s.rewriteLink(p, &node.Destination)
 		case *ast.Image:
@@ -59,7 +59,7 @@ func (s *site) render(p *page, source []byte) error {
 	// behind the dashes of a flag.
 	body := strings.NewReplacer("<table>", `<div class="table"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`).Replace(b.String())
 	p.Body = template.HTML(flagWord.ReplaceAllString(body, `<code class="flag">$1</code>`)) //nolint:gosec // made by a renderer that escapes
-	return p.outline()
+	return p.setOutline()
 }
 
 // addImage adds the file of an image to the site. Its path relative to the page is the same as in the
@@ -79,16 +79,16 @@ var flagWord = regexp.MustCompile(`<code>(-[^<\s]*)</code>`)
 // comments matches HTML comments only.
 var comments = regexp.MustCompile(`^\s*(<!--(?s:.*?)-->\s*)*$`)
 
-// onlyComments fails for HTML other than comments. GitHub shows HTML, but this renderer omits it.
-func onlyComments(code string) error {
+// checkHTML returns an error for HTML other than comments. GitHub shows HTML, but this renderer omits it.
+func checkHTML(code string) error {
 	if comments.MatchString(code) {
 		return nil
 	}
 	return fmt.Errorf("write Markdown in place of the HTML %q", strings.TrimSpace(code))
 }
 
-// rewriteLink rewrites a relative link of page p: to the page of a file, or to the file on GitHub. It
-// fails for a missing file.
+// rewriteLink rewrites a relative link of page p: to the page of a file, or to the file on GitHub. Other links
+// stay. It fails for a missing file.
 func (s *site) rewriteLink(p *page, destination *[]byte) error {
 	target, fragment, _ := bytes.Cut(*destination, []byte("#"))
 	if len(target) == 0 || bytes.Contains(*destination, []byte(":")) {
@@ -109,9 +109,8 @@ func (s *site) rewriteLink(p *page, destination *[]byte) error {
 	return nil
 }
 
-// outline sets p.Title, p.Heads and the words below each heading from p.Body. It fails without a
-// title.
-func (p *page) outline() error {
+// setOutline sets p.Title, p.Heads and the words below each heading from p.Body. It fails without a title.
+func (p *page) setOutline() error {
 	document, err := html.Parse(strings.NewReader(string(p.Body)))
 	if err != nil {
 		return err
@@ -169,5 +168,5 @@ func (a anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 	return []byte(id)
 }
 
-// Put is called by the parser.
+// Put implements parser.IDs. It marks an id as used.
 func (a anchors) Put(value []byte) { a[string(value)] = true }

@@ -194,14 +194,14 @@ func (s *site) layOut() error {
 // up returns the relative path from the folder of a page to the root of the site.
 func (p *page) up() string { return strings.Repeat("../", strings.Count(p.Path, "/")) }
 
-// searchIndex returns a script, because a page opened from a disk may not read another file. An entry is a
-// title, its page (empty: the page itself), a link, and the words of the section.
+// searchIndex returns a script with the entries of the search, because a page opened from a disk may not read
+// another file. An entry is a title, its page (empty: the page itself), a link, and the words of the section.
 func (s *site) searchIndex() ([]byte, error) {
 	entries := [][4]string{}
 	for _, p := range s.pages {
-		entries = append(entries, [4]string{p.Title, "", p.Path, distinct(p.words)})
+		entries = append(entries, [4]string{p.Title, "", p.Path, distinctWords(p.words)})
 		for _, h := range p.Heads {
-			entries = append(entries, [4]string{h.Text, p.Title, p.Path + "#" + h.ID, distinct(h.words)})
+			entries = append(entries, [4]string{h.Text, p.Title, p.Path + "#" + h.ID, distinctWords(h.words)})
 		}
 	}
 	text, err := json.Marshal(entries)
@@ -211,8 +211,9 @@ func (s *site) searchIndex() ([]byte, error) {
 // searchWord matches a searchable word.
 var searchWord = regexp.MustCompile(`[\pL\pN][\pL\pN_.-]*[\pL\pN]`)
 
-// distinct returns the words of texts, each once.
-func distinct(texts []string) string {
+// distinctWords returns the searchable words of texts, each once, in lower case and sorted, with spaces between
+// them.
+func distinctWords(texts []string) string {
 	words := searchWord.FindAllString(strings.ToLower(strings.Join(texts, " ")), -1)
 	slices.Sort(words)
 	return strings.Join(slices.Compact(words), " ")

@@ -98,7 +98,8 @@ func (l *load) run(ctx context.Context) (tally, error) {
 }
 
 // callRepeatedly makes calls until the context until ends: each after the last, or at its share of the offered
-// load. With an offered load, a call's time counts from its due instant. number is that of the goroutine.
+// load. With an offered load, a call's time counts from its due instant. number is that of the goroutine. At
+// the end it adds its tally to l.sum.
 func (l *load) callRepeatedly(ctx, until context.Context, number int) {
 	s := l.Settings
 	var sum tally

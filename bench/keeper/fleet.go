@@ -136,9 +136,9 @@ func (f *fleet) startPart(ctx context.Context, t task) (part, error) {
 	return p, err
 }
 
-// open starts the store with its tables, then the keepers, and logs the targets in. The caller must
-// stop the fleet even after an error.
-func open(ctx context.Context, s settings) (f *fleet, err error) {
+// openFleet starts the store with its tables, then the keepers, and logs the targets in. The caller must stop
+// the fleet even after an error.
+func openFleet(ctx context.Context, s settings) (f *fleet, err error) {
 	f = &fleet{settings: s, transport: &http.Transport{MaxIdleConnsPerHost: s.Clients, DisableCompression: true}}
 	if f.store, err = f.startPart(ctx, task{Settings: s}); err != nil {
 		return f, err
@@ -207,7 +207,7 @@ const (
 // measure starts a fleet, warms it up, loads it for s.For, and returns the report of that time. It
 // stops the fleet.
 func measure(ctx context.Context, s settings) (_ *report, err error) {
-	f, err := open(ctx, s)
+	f, err := openFleet(ctx, s)
 	defer func() { err = errors.Join(err, f.stop()) }()
 	if err != nil {
 		return nil, err

@@ -29,8 +29,8 @@ func newHot(latency, busy time.Duration) *hot {
 	return &hot{latency: latency, busy: busy, until: map[string]time.Time{}}
 }
 
-// fault returns the latency of a request. A transaction conflicts if one of its counters was
-// written within the last h.busy. It is for ddbmem.DB.SetFaults.
+// fault returns the latency of a request. A transaction conflicts if one of its counters was written within the
+// last h.busy; fault counts both. It is for ddbmem.DB.SetFaults.
 func (h *hot) fault(r *ddbmem.Request) ddbmem.Fault {
 	f := ddbmem.Fault{Before: h.latency / 2, After: h.latency - h.latency/2}
 	if r.Operation != "TransactWriteItems" || h.busy == 0 {

@@ -135,7 +135,7 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	return w.client.Do(r)
 }
 
-// redirect redirects a request to another host.
+// redirect returns a copy of a request that goes to another host.
 func redirect(r *http.Request, host string) *http.Request {
 	r = r.Clone(r.Context())
 	r.URL.Host = host

@@ -56,7 +56,7 @@ func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePoli
 		return nil, err
 	}
 	defer w.close()
-	limiter, err := open(ctx, w.dial(), policy, s.buckets)
+	limiter, err := openLimiter(ctx, w.dial(), policy, s.buckets)
 	if err != nil {
 		return nil, err
 	}
@@ -104,9 +104,9 @@ func (o *outcome) setValues(c *callers) {
 	}
 }
 
-// open creates the table, an ample limit for the callers' buckets and a small one, and makes the
+// openLimiter creates the table, an ample limit for the callers' buckets and a small one, and makes the
 // buckets. It returns a limiter with the policy.
-func open(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
+func openLimiter(ctx context.Context, client *dynamodb.Client, policy dynalimit.UnavailablePolicy, buckets int) (*dynalimit.RateLimiter, error) {
 	if err := subject.CreateBuckets(ctx, client, dynalimit.PerDay(subject.Limit, 100_000_000), buckets, 0); err != nil {
 		return nil, err
 	}

@@ -34,7 +34,7 @@ func parseBenchmarks(output string, all map[string]metrics) error {
 
 var processors = regexp.MustCompile(`-\d+$`)
 
-// benchmarkName drops the prefix and the number of processors.
+// benchmarkName returns the name of a benchmark without its prefix and the number of processors.
 func benchmarkName(field string) string {
 	return processors.ReplaceAllString(strings.TrimPrefix(field, "Benchmark"), "")
 }

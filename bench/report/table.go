@@ -23,8 +23,11 @@ type bar struct {
 	bound float64
 }
 
+// atMost returns the bound ≤ n.
 func atMost(n float64) bar  { return bar{"≤", n} }
+// atLeast returns the bound ≥ n.
 func atLeast(n float64) bar { return bar{"≥", n} }
+// exactly returns the bound = n.
 func exactly(n float64) bar { return bar{"=", n} }
 
 // meetsBound reports whether a value meets the bound. Every value meets a bar without a sign.

@@ -27,8 +27,8 @@ func newPartition(perSecond, holds float64, now time.Time) *partition {
 // bounded reports whether the partition throttles at all.
 func (p *partition) bounded() bool { return p.perSecond > 0 }
 
-// take consumes units of throughput at the time now, which never goes back. It returns false if the
-// partition throttles.
+// take consumes units of throughput at the time now, which never goes back, and counts the request. It returns
+// false, and consumes nothing, if the partition throttles.
 func (p *partition) take(units float64, now time.Time) bool {
 	p.asked++
 	if !p.bounded() {
@@ -49,12 +49,12 @@ func (p *partition) take(units float64, now time.Time) bool {
 	return true
 }
 
-// reset restarts the counts.
+// reset sets the counts of requests to 0. The load of past seconds stays.
 func (p *partition) reset() { p.asked, p.throttled = 0, 0 }
 
-// since returns the partition's mean load a second, and the highest, over the seconds from up to, but not
+// loadBetween returns the partition's mean load a second, and the highest, over the seconds from up to, but not
 // including, to. Both are shares of the ceiling, and 0 without a ceiling.
-func (p *partition) since(from, to int) (mean, peak float64) {
+func (p *partition) loadBetween(from, to int) (mean, peak float64) {
 	if !p.bounded() {
 		return 0, 0
 	}

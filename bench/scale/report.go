@@ -34,7 +34,7 @@ func (w *world) newReport(a ledger.Account, used usage) *report {
 	second := func(n int64) float64 { return float64(n) / w.lasting.Seconds() }
 	refused, granted := used.meter.Refused(), w.granted.Summary()
 	from := int(w.warmUp / time.Second)
-	mean, peak := w.writes.since(from, from+int(max(w.lasting, time.Second)/time.Second))
+	mean, peak := w.writes.loadBetween(from, from+int(max(w.lasting, time.Second)/time.Second))
 	excess := float64(w.rate) * w.prefetch.Seconds() // may be admitted above the limit
 	r := &report{counts: w.counts, ledger: a, errors: slices.Sorted(maps.Keys(w.errors)), values: program.Values{
 		"failed/call":  ratio(w.counts.failed, w.counts.offered),

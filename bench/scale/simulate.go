@@ -250,5 +250,5 @@ func (w *world) acquireEnd(_ context.Context, e observe.AcquireEnd) {
 	}
 }
 
-// pause lets virtual time pass.
+// pause waits for d. In a synctest bubble that is virtual time.
 func pause(d time.Duration) { <-time.After(d) }

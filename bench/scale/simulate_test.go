@@ -118,10 +118,10 @@ func TestPartition(t *testing.T) {
 	}
 	require.False(t, p.take(1, at(5000)))
 
-	mean, peak := p.since(0, 10)
+	mean, peak := p.loadBetween(0, 10)
 	require.InDelta(t, 21.0/10/10, mean, 1e-9)
 	require.InDelta(t, 1.1, peak, 1e-9)
-	mean, peak = p.since(1, 5)
+	mean, peak = p.loadBetween(1, 5)
 	require.Zero(t, mean)
 	require.Zero(t, peak)
 }

@@ -27,7 +27,7 @@ type sampler struct {
 	last sample
 }
 
-// Do implements aws.HTTPClient.
+// Do implements aws.HTTPClient. It sends the request, and keeps it in s.last if it is an UpdateItem.
 func (s *sampler) Do(r *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -70,7 +70,8 @@ func (s settings) runProcess(ctx context.Context, before time.Duration) (v progr
 	return v, child.ReadAnswer(&v)
 }
 
-// serveOrders is the main function of the process.
+// serveOrders is the main function of the process. It reads the settings, measures, and answers with the
+// values.
 func serveOrders(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var s settings
 	if err := orders.Decode(&s); err != nil {
@@ -168,7 +169,8 @@ type turn struct {
 	took                   latency.Histogram
 }
 
-// takeTurn makes calls of random keys, by all callers, for the time of a turn.
+// takeTurn makes calls of random keys, by all callers, for the time of a turn. It returns their number,
+// latencies, processor time and allocations.
 func (m *measurement) takeTurn(ctx context.Context, call caller) (t turn, err error) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -239,7 +241,8 @@ func (m *measurement) compareSides(ctx context.Context) (program.Values, error) 
 	return mediansOf(series), nil
 }
 
-// compareLight measures a caller of one key, every 3 ms, alone and beside the others.
+// compareLight measures a caller of one key, every 3 ms, alone and beside the others. It returns the medians of
+// the rounds.
 func (m *measurement) compareLight(ctx context.Context) (program.Values, error) {
 	series := map[string][]float64{}
 	for range m.Rounds {
@@ -266,7 +269,8 @@ func (m *measurement) compareLight(ctx context.Context) (program.Values, error) 
 // every is the interval of the light caller.
 const every = 3 * time.Millisecond
 
-// callLight returns the latencies of the light caller. Its key comes after those of the others.
+// callLight returns the latencies of the light caller in one turn. Its key comes after those of the others,
+// which call at the same time if storm is true.
 func (m *measurement) callLight(ctx context.Context, call caller, storm bool) (latency.Histogram, error) {
 	took, done := latency.New(), make(chan error, 1)
 	if storm {
@@ -286,6 +290,7 @@ func (m *measurement) callLight(ctx context.Context, call caller, storm bool) (l
 	return took, errors.Join(err, <-done)
 }
 
+// mediansOf returns the median of each unit's values, which it sorts.
 func mediansOf(series map[string][]float64) program.Values {
 	v := program.Values{}
 	for unit, values := range series {

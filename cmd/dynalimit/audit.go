@@ -42,8 +42,8 @@ func (c auditCmd) Validate() error {
 	return cmp.Or(wantCount(c.Limit), err)
 }
 
-// auditQuery returns the query of the flags. now resolves relative times. An earlier --from becomes
-// firstEvents, because no event is older.
+// auditQuery returns the query of the flags, or an error that names a wrong --from or --to. now resolves
+// relative times. A --from before firstEvents becomes firstEvents, unless --to is before it too.
 func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
@@ -75,8 +75,8 @@ func (c auditCmd) auditTarget() string {
 	return c.Target
 }
 
-// momentFlag parses the time of a flag. It returns the zero time if the flag is not given. last
-// decides whether a day means its end.
+// momentFlag parses the text of a flag: a time, a day, or a period before now. It returns the zero time for an
+// empty text, and an error that names the flag for an invalid one. If last is true, a day means its end.
 func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

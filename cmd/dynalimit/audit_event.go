@@ -28,8 +28,8 @@ const auditWindow = 24 * time.Hour
 // oldestKept is how far a search without --from goes back.
 const oldestKept = 90 * 24 * time.Hour
 
-// atMost returns the first n events, or all if n is 0. Afterwards more tells whether there were
-// others.
+// atMost returns a sequence of the first n events, or of all if n is 0. After its iteration *more is true if it
+// left events out.
 func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
 	return func(yield func(audit.Event, error) bool) {
@@ -46,8 +46,9 @@ func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	}, more
 }
 
-// newestFirst returns the events of a query, newest first, at most n, or all if n is 0. For a
-// target it runs one query and holds the last n. Otherwise it searches backwards, day by day.
+// newestFirst returns the events of a query, newest first. With a target it runs one query and returns the last
+// n, or all if n is 0. Without one it searches backwards, by default 90 days, and returns at most n of each
+// day; it stops at the first error.
 func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query, n int, now time.Time) auditEvents {
 	if q.Target != "" {
 		return lastReversed(admin.New(repo).AuditEvents(ctx, q), n)
@@ -92,7 +93,8 @@ func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	}
 }
 
-// lastReversed returns the last n events, or all if n is 0, in reverse order.
+// lastReversed returns the last n events, or all if n is 0, in reverse order. It reads all of them first, and
+// an error takes the place of all events.
 func lastReversed(all auditEvents, n int) auditEvents {
 	return func(yield func(audit.Event, error) bool) {
 		var held []audit.Event
@@ -113,8 +115,8 @@ func lastReversed(all auditEvents, n int) auditEvents {
 	}
 }
 
-// printEvent prints an event for people: its time, author, action and target, then a line for each
-// changed field.
+// printEvent prints an event for people: its time, author, action and target, then its reason. A line for each
+// changed field or limit follows.
 func printEvent(out *term.Output, e audit.Event) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
@@ -146,8 +148,8 @@ func printEvent(out *term.Output, e audit.Event) {
 	}
 }
 
-// limitFacts returns the limits or raises before and after a change, as texts by name. ok is
-// false for other changes.
+// limitFacts returns the limits or raises before and after a change, as texts by name. ok is false for changes
+// of other fields, and for values that cannot be decoded.
 func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	switch c.Field {
 	case "limits":

@@ -84,8 +84,8 @@ type blockSetCmd struct {
 	destroys
 }
 
-// Run blocks all calls of the source. With --except it spares the calls of more specific sources
-// that are exceptions.
+// Run blocks all calls of the source and prints the result. With --except it spares the calls of more specific
+// sources that are exceptions. It asks before it blocks the system, and a dry run only prints.
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	blocked := admin.LimitConfig{Blocked: !c.Except, BlockedExcept: c.Except}
 	return c.setBlock(ctx, g, out, blocked, c.destroys, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
@@ -110,7 +110,8 @@ func (c blockAdmitCmd) Validate() error {
 	return c.blockSource.Validate()
 }
 
-// Run makes the source an exception of blocks with exceptions, or ends that with --end.
+// Run makes the source an exception of blocks with exceptions, or ends that with --end, and prints the result.
+// A dry run only prints.
 func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.setBlock(ctx, g, out, admin.LimitConfig{Admit: !c.End}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetAdmit(ctx, at, !c.End)
@@ -122,7 +123,8 @@ type blockLiftCmd struct {
 	changes
 }
 
-// Run ends the block of the source.
+// Run ends the block of the source, also one with exceptions, and prints a less specific block that remains. A
+// dry run only prints.
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.setBlock(ctx, g, out, admin.LimitConfig{}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetBlocked(ctx, at, false)

@@ -33,6 +33,7 @@ type bucketFlags struct {
 	changes
 }
 
+// Validate refuses an empty id of the entity or name of the resource.
 func (b bucketFlags) Validate() error {
 	return cmp.Or(wantWord("id of the entity", b.Entity), wantWord("name of the resource", b.Resource))
 }
@@ -62,7 +63,8 @@ type bucketResetCmd struct {
 	Limit []string `help:"Only this limit; repeat for more. Default: all that the bucket has." placeholder:"NAME"`
 }
 
-// Run fills the named limits of the bucket up to their burst, or all its limits without --limit.
+// Run fills the named limits of the bucket up to their burst, or all its limits without --limit. It prints the
+// tokens before and after; a dry run only prints.
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	units := map[string]string{}
 	for _, name := range c.Limit {
@@ -81,12 +83,14 @@ type addition struct {
 	Amounts []string `arg:"" name:"limit" sep:"none" help:"How many tokens to add, NAME=N, such as rpm=10, or dollars of money, such as 'usd=$5'."`
 }
 
+// Validate refuses an empty id or resource, malformed amounts, and amounts below 1.
 func (c addition) Validate() error {
 	_, err := c.parseAmounts()
 	return cmp.Or(c.bucketFlags.Validate(), err)
 }
 
-// parseAmounts returns the tokens to add, by limit. It refuses amounts below 1.
+// parseAmounts returns the amounts to add by limit: tokens, or micro-dollars of money. It returns an error for
+// an amount below 1 and for a text that is not NAME=N.
 func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	amounts, err := notation.Amounts(c.Amounts)
 	if err != nil {
@@ -125,7 +129,8 @@ func (c addition) addTokens(
 
 type bucketTopUpCmd struct{ addition }
 
-// Run adds tokens to limits of the bucket, up to their burst.
+// Run adds tokens to limits of the bucket, up to their burst, and prints the tokens before and after. A dry run
+// only prints.
 func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if n > l.Limit.Burst-l.Remaining { // avoids an overflow of the sum
@@ -137,8 +142,8 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 
 type bucketGrantCmd struct{ addition }
 
-// Run adds tokens to the current window of quotas, also beyond their burst. It refuses token
-// buckets.
+// Run adds tokens to the current window of quotas, also beyond their burst, and prints the tokens before and
+// after. It refuses token buckets; a dry run only prints.
 func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if !l.Limit.IsQuota() {
@@ -155,6 +160,7 @@ type bucketResumeCmd struct {
 	changes
 }
 
+// Validate refuses an empty id of the entity or name of the resource.
 func (c bucketResumeCmd) Validate() error {
 	return cmp.Or(wantWord("id of the entity", c.Entity), wantWord("name of the resource", c.Resource))
 }
@@ -200,7 +206,7 @@ func (j resumeJSON) printText(out *term.Output) {
 	}
 }
 
-// endPause resumes the bucket through a limiter of its own, which it closes.
+// endPause ends the pause of the bucket by a limiter of its own, which it closes. It does so even if ctx ends.
 func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {

@@ -28,7 +28,8 @@ type budgetCmd struct {
 	readOnly bool // set by commands that only read
 }
 
-// AfterApply is the parser's hook. It gives each budget command its own copy of the global flags.
+// AfterApply is the parser's hook. It gives each budget command its own copy of the global flags, and binds b
+// so that the command's Run gets it. It never fails.
 func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // required by the parser
 	of := *g
 	b.globals = &of
@@ -112,8 +113,9 @@ func withoutWrites(o *dynamodb.Options) {
 	})
 }
 
-// explainError adds the next step to an error and names flags in place of the library's fields. It
-// leaves nil and interrupts to globals.explainError.
+// explainError adds the next step to an error and names flags in place of the library's fields. A conflict of
+// credentials gets an exit status of its own. It leaves nil, interrupts and all other errors to
+// globals.explainError.
 func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
 	var bad *fault.ValidationError

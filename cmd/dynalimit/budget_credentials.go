@@ -132,8 +132,8 @@ type credentialsCreateCmd struct {
 	keysetFlag
 }
 
-// Run issues the first secret of an organisation or app. It fails if the client has credentials
-// already.
+// Run issues the first secret of an organisation or app, and writes it to the file of --out or prints it. It
+// fails if the client has credentials already.
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		if err := checkExists(ctx, k, c.Org, c.App); err != nil {
@@ -171,7 +171,8 @@ type credentialsRotateCmd struct {
 	keysetFlag
 }
 
-// Run issues another secret. The one before stays valid until the end of --grace.
+// Run issues another secret, and writes it to the file of --out or prints it. The one before stays valid until
+// the end of --grace.
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
@@ -213,7 +214,8 @@ func (c account) issueSecret(
 	})
 }
 
-// explainUndecided adds advice to an error after which the secret may or may not exist.
+// explainUndecided adds advice to an error of an unavailable store, after which the secret may or may not
+// exist. It returns other errors as they are.
 func (c account) explainUndecided(err error) error {
 	if errors.Is(err, credentials.ErrUnavailable) {
 		return fmt.Errorf("%w; check with 'dynalimit budget credentials show %s': if a secret was made, nobody has it, and 'rotate' makes another", err, c.asArguments())

@@ -18,7 +18,7 @@ type orgsDeleteCmd struct {
 	destroys
 }
 
-// Run deletes an organisation with its apps and credentials, after a confirmation.
+// Run deletes an organisation with its apps and credentials, after a confirmation. A dry run only prints.
 func (c orgsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{Org: c.Org}, c.destroys)
 }
@@ -29,7 +29,7 @@ type appsDeleteCmd struct {
 	destroys
 }
 
-// Run deletes an app with its credentials, after a confirmation.
+// Run deletes an app with its credentials, after a confirmation. A dry run only prints.
 func (c appsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{c.Org, c.App}, c.destroys)
 }
@@ -42,8 +42,8 @@ type deletionJSON struct {
 	DryRun bool   `json:"dry_run,omitempty"`
 }
 
-// deleteAccount deletes an organisation or an app with its credentials, after a confirmation, and
-// prints the result. It continues an interrupted deletion without asking.
+// deleteAccount deletes an organisation or an app with its credentials, after a confirmation, and prints the
+// result. It continues an interrupted deletion without asking. A dry run only prints.
 func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of account, how destroys) error {
 	return b.onCredentials(ctx, out, nil, func(k *budget.Keeper, store *credentials.Store) error {
 		d, err := of.findDoomed(ctx, k)
@@ -92,8 +92,8 @@ type doomed struct {
 	gone bool // its deletion has begun, or it never existed
 }
 
-// findDoomed reads the organisation or app before its deletion. gone is set if it does not exist,
-// or its deletion has begun.
+// findDoomed returns the organisation or app before its deletion, with the number of an organisation's apps. If
+// it does not exist or its deletion has begun, gone is set and the error is nil.
 func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, error) {
 	d := doomed{account: c}
 	err := d.readDoomed(ctx, k)

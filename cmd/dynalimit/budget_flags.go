@@ -16,7 +16,7 @@ import (
 // dayFlag is a day in the library's form, 20260123. The commands print 2026-01-23.
 type dayFlag string
 
-// UnmarshalText parses a day in the library's form or in the printed form.
+// UnmarshalText parses a day such as 20260131, 2026-01-31 or Sat 2026-01-31, and stores it as 20260131.
 func (d *dayFlag) UnmarshalText(text []byte) error {
 	for _, layout := range []string{"20060102", time.DateOnly, "Mon " + time.DateOnly} {
 		if t, err := time.Parse(layout, string(text)); err == nil {
@@ -38,7 +38,7 @@ func oneOf(text []byte, words ...string) (string, error) {
 
 type scopeFlag budget.Scope
 
-// UnmarshalText parses org or app.
+// UnmarshalText parses org or app, in any case, and refuses other words.
 func (s *scopeFlag) UnmarshalText(text []byte) error {
 	word, err := oneOf(text, "org", "app")
 	*s = scopeFlag(word)
@@ -82,7 +82,9 @@ var days = regexp.MustCompile(`\b20[0-9]{6}\b`)
 // datedError is an error with its days in the printed form.
 type datedError struct{ error }
 
+// Error returns the text of the error, with days such as 20260131 as dates for people.
 func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
+// Unwrap returns the error with days in the library's form.
 func (e datedError) Unwrap() error { return e.error }
 
 // inDates makes an error about an invalid day print days as dates. It returns other errors as they
@@ -94,8 +96,9 @@ func inDates(err error) error {
 	return err
 }
 
-// inOrdering returns an error that names the first label outside the ordering, or nil.
-func inOrdering(labels []string, ordering []string) error {
+// checkInOrdering returns an error that names the first label outside the ordering, or nil. It skips empty
+// labels.
+func checkInOrdering(labels []string, ordering []string) error {
 	for _, label := range labels {
 		if label != "" && !slices.Contains(ordering, label) {
 			return badInput("label %q is not in the ordering (%s): correct it, or add it there with 'orgs put' or 'apps put' and --ordering",

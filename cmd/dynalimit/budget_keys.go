@@ -84,7 +84,8 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
-// createKey stores a new key, for one organisation if --org names it, else for all.
+// createKey stores a new key and returns it with its secret. It is for one organisation if --org names it, else
+// for all.
 func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
 	if c.Org == "" {
 		return store.CreateKey(ctx, c.Name)

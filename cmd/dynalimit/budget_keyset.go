@@ -58,7 +58,7 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 
 // writeKeys replaces the file at path by the keys, atomically, readable by its owner only.
 func writeKeys(path string, keys *credentials.KeySet) error {
-	err := wholeFile(path, 0o600, func(to io.Writer) error {
+	err := writeFileAtomically(path, 0o600, func(to io.Writer) error {
 		_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
 		return err
 	})
@@ -74,8 +74,9 @@ type keysetRotateCmd struct {
 	changes
 }
 
-// Run adds a signing key and a pepper to the file. They are in use from credentials.KeyDelay on, so
-// that services can load them first. It drops signing keys replaced more than --longest ago.
+// Run adds a signing key and a pepper to the file. They are in use from credentials.KeyDelay on, so that
+// services can load them first. It drops signing keys replaced more than --longest ago. A dry run writes
+// nothing.
 func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	longest, err := notation.Period(c.Longest)
 	if err != nil {

@@ -5,7 +5,7 @@ import "github.com/dynalimit/dynalimit/internal/notation"
 // dollars is an amount in flags and output, in micro-dollars.
 type dollars int64
 
-// UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165.
+// UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars.
 func (d *dollars) UnmarshalText(text []byte) error {
 	n, err := notation.Micros(string(text))
 	*d = dollars(n)

@@ -191,7 +191,8 @@ func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.
 const putTries = 20
 
 // whileOvertaken runs change, which reads, changes and writes. If another caller writes first, it repeats
-// change after a pause, up to putTries times.
+// change after a pause, up to putTries times. It returns the last error, at once if the object is being
+// deleted.
 func whileOvertaken(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {

@@ -44,6 +44,7 @@ func (f priceListFlags) loadList(ctx context.Context) (list prices.List, err err
 	return list, nil
 }
 
+// importOptions returns the name of --list and the models of --accept, for an import or its review.
 func (f priceListFlags) importOptions() budget.PriceImport {
 	return budget.PriceImport{List: f.Name, Accept: f.Accept}
 }
@@ -127,7 +128,8 @@ func changeText(c budget.PriceChange) string {
 	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }
 
-// ratesText formats rates as one line, or "nothing" for nil.
+// ratesText formats rates, in dollars a million tokens, as one line. It omits cache rates that are not set, and
+// returns "nothing" for nil.
 func ratesText(r *prices.Rates) string {
 	if r == nil {
 		return "nothing"

@@ -102,7 +102,8 @@ func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]pric
 	return all, nil
 }
 
-// Run prints the stored and the built-in prices of a model.
+// Run prints the stored and the built-in prices of the models that the argument matches, or of all models
+// without it.
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.findPrices(ctx, k) }, func(all []priceJSON) {
 		if len(all) == 0 {
@@ -124,8 +125,8 @@ type pricesSetCmd struct {
 	From         dayFlag  `help:"The first day it holds, in UTC. Default: it always held." placeholder:"DAY"`
 }
 
-// flagPrice returns the price of the flags. A missing cache rate is 0, and a rate of 0 dollars is
-// prices.FreeRate.
+// flagPrice returns the price of the flags, with rates in micro-dollars a million tokens. A missing cache rate
+// is 0, and a cache rate of 0 dollars is prices.FreeRate. Without --from the price has no start.
 func (c pricesSetCmd) flagPrice() (prices.Price, error) {
 	rate := func(d *dollars) int64 {
 		switch {

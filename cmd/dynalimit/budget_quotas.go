@@ -43,8 +43,9 @@ func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	}, func(j quotasJSON) { j.printText(out) })
 }
 
-// quotasInForce returns the quotas and today's spend of an organisation, or of an app unless it is
-// "". Inherited is set if an app has no quotas of its own.
+// quotasInForce returns the quotas and the rest of today of an organisation, or of an app unless it is "", in
+// micro-dollars. Inherited is set if the app has no quotas of its own, or the organisation's scope ignores
+// them.
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
 	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
 	o, err := k.Setup().GetOrg(ctx, org)
@@ -117,9 +118,9 @@ func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 		return err
 	}
 	if c.App != "" {
-		return c.putApp(ctx, k, org)
+		return c.putAppQuotas(ctx, k, org)
 	}
-	if err := c.inOrderings(ctx, k, org); err != nil {
+	if err := c.checkLabels(ctx, k, org); err != nil {
 		return err
 	}
 	org.Quotas = overlayMap(org.Quotas, inMicros(c.Quota))
@@ -127,8 +128,9 @@ func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	return err
 }
 
-// inOrderings fails if a label of --quota is in no ordering: neither the organisation's nor one of its apps'.
-func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org budget.Org) error {
+// checkLabels returns an error if a label of --quota is in no ordering: neither the organisation's nor one of
+// its apps'. It reads the apps for that.
+func (c quotasSetCmd) checkLabels(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
 	for app, err := range k.Setup().Apps(ctx, c.Org) {
 		if err != nil {
@@ -138,12 +140,13 @@ func (c quotasSetCmd) inOrderings(ctx context.Context, k *budget.Keeper, org bud
 	}
 	slices.Sort(ordering)
 	ordering = slices.Compact(ordering)
-	return inOrdering(sortedKeys(c.Quota), ordering)
+	return checkInOrdering(sortedKeys(c.Quota), ordering)
 }
 
-// putApp stores the quotas at the app. It keeps the app's other quotas or, if the app has none, copies those
-// of the organisation. It fails if the organisation's scope is ORG, because it then ignores quotas of apps.
-func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.Org) error {
+// putAppQuotas stores the quotas at the app. It keeps the app's other quotas or, if the app has none, copies
+// those of the organisation. It fails if the organisation's scope is ORG, because it then ignores quotas of
+// apps, and for a label outside the ordering.
+func (c quotasSetCmd) putAppQuotas(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
 		return fmt.Errorf("the quotas of %s are the organisation's, those of apps are ignored: leave out --app", c.App)
 	}
@@ -151,10 +154,10 @@ func (c quotasSetCmd) putApp(ctx context.Context, k *budget.Keeper, org budget.O
 	if err != nil {
 		return err
 	}
-	if err := inOrdering(sortedKeys(c.Quota), orderingOf(app, org)); err != nil {
+	if err := checkInOrdering(sortedKeys(c.Quota), orderingOf(app, org)); err != nil {
 		return err
 	}
-	app.Quotas = overlayMap(ownOrInherited(app, org), inMicros(c.Quota))
+	app.Quotas = overlayMap(quotasOf(app, org), inMicros(c.Quota))
 	_, err = k.Setup().PutApp(ctx, org.ID, app)
 	return err
 }
@@ -167,9 +170,9 @@ func orderingOf(app budget.App, org budget.Org) []string {
 	return org.Ordering
 }
 
-// ownOrInherited returns an app's quotas or, if it has none, those of the organisation for the
-// labels of its ordering.
-func ownOrInherited(app budget.App, org budget.Org) map[string]int64 {
+// quotasOf returns an app's quotas, in micro-dollars by label. If it has none, it returns a new map with those
+// of the organisation for the labels of the app's ordering.
+func quotasOf(app budget.App, org budget.Org) map[string]int64 {
 	if len(app.Quotas) > 0 {
 		return app.Quotas
 	}

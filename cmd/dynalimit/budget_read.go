@@ -41,8 +41,8 @@ type recommendJSON struct {
 	labels  []prices.LabelStatus
 }
 
-// Run prints the recommended label and model of an app. It writes nothing, unlike a service, which
-// records the label.
+// Run prints the recommended label and model of an app. Without --create-tables it writes nothing, unlike a
+// service, which records the label.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.readOnly = !b.CreateTables
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (recommendJSON, error) {

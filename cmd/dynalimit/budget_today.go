@@ -56,7 +56,8 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 	out.Bars(2, bars)
 }
 
-// callsBehind formats the number of a label's calls, to follow its cost.
+// callsBehind returns the number of a label's calls with a leading comma, such as ", 2 calls", to follow its
+// cost.
 func callsBehind(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
 
 // callsText formats a number of calls: "no calls", "1 call", "2 calls".
@@ -113,7 +114,7 @@ type historyCmd struct {
 	To   dayFlag `help:"The last day, like 2026-01-31. Default: today." placeholder:"DAY"`
 }
 
-// Validate bounds --days.
+// Validate refuses --days outside 1 to 3700.
 func (c historyCmd) Validate() error {
 	if c.Days < 1 || c.Days > 3700 {
 		return fmt.Errorf("--days %d is not within 1 to 3700", c.Days)

@@ -120,7 +120,8 @@ type sweepCmd struct {
 	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
 }
 
-// Run stores the totals of past days, of the named organisations or of all.
+// Run stores the totals of past days and delivers pending events, of the named organisations or of all. It
+// prints the number of organisations and of stored totals.
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.SweepReport, error) { return k.Sweep(ctx, c.Org...) }, func(report budget.SweepReport) {
 		fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)

@@ -111,7 +111,8 @@ func whenText(d *decision.Decision, w *decision.Wait) string {
 	return fmt.Sprintf("fits in %s, at %s", notation.Wait(w.For), clockTime(d.At, *w.Until))
 }
 
-// clockTime formats a time of day, rounded up, with the date if it is another day.
+// clockTime formats a time of day, rounded up to the second. It includes the date unless that is the day of
+// now.
 func clockTime(now, at time.Time) string {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
 	if at.Sub(now) < 24*time.Hour && at.YearDay() == now.YearDay() {

@@ -101,7 +101,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	return nil
 }
 
-// newConsoleServer returns a server that cuts off slow clients.
+// newConsoleServer returns a server that cuts off slow clients and discards its error log.
 func newConsoleServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, WriteTimeout: consoleWriteTime, IdleTimeout: consoleIdleTime,
@@ -118,7 +118,8 @@ func (c consoleCmd) describeAccess(principal string) string {
 }
 
 // makeHandler returns the console for sessions of the door, and their principal: the name given by --as. With
-// --changes it defaults to the identity that other commands record.
+// --changes it defaults to the identity that other commands record, else to "on this machine". It fails if the
+// namespace is not registered.
 func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, string, error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
@@ -164,7 +165,8 @@ func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate
 	return handler, principal, err
 }
 
-// examineForConsole runs the doctor with the role of readers.
+// examineForConsole runs the doctor with the role of readers and returns its findings for the console. It
+// prints nothing.
 func examineForConsole(ctx context.Context, g *globals) ([]console.Finding, error) {
 	quiet := &term.Output{Writer: io.Discard, Notes: io.Discard}
 	found, err := doctorCmd{Role: doctor.Role("read"), whichTables: whichTables{Control: "control", Usage: "usage"}, Timeout: 5 * time.Second}.runChecks(ctx, g, quiet)

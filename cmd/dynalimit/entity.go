@@ -29,6 +29,7 @@ type entityID struct {
 	ID string `arg:"" name:"entity" help:"The entity's id."`
 }
 
+// Validate refuses an empty id.
 func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
 
 // entityJSON is an entity's record as JSON.
@@ -60,8 +61,9 @@ func entityFacts(e admin.Entity) map[string]string {
 	return all
 }
 
-// chargesText describes the buckets of a parent that calls charge: all of its sources with cascade, those
-// made for it without, and none with detached. It returns "" without a parent.
+// chargesText describes the buckets of a parent that calls charge: all of its sources with cascade, those made
+// for it without, and none with detached. Without a parent it returns "", unless detached also refuses a parent
+// that a call gives.
 func chargesText(parent string, cascade, detached bool) string {
 	switch {
 	case parent == "" && detached:
@@ -102,6 +104,7 @@ type entityFilter struct {
 	Limit int    `help:"At most so many. Default: all." placeholder:"N"`
 }
 
+// Validate refuses a negative --limit.
 func (f entityFilter) Validate() error { return wantCount(f.Limit) }
 
 // wantCount returns an error for a negative --limit.
@@ -117,7 +120,8 @@ type entityListCmd struct {
 	entityFilter
 }
 
-// Run prints the records of all entities, or those of a parent or a plan.
+// Run prints the records of all entities, or those of a parent or a plan, at most --limit. Without --parent it
+// notes that entities of a table that is not migrated may be missing.
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all, none := admin.New(repo).Entities.List(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
@@ -140,11 +144,12 @@ type entityChildrenCmd struct {
 	entityFilter
 }
 
+// Validate refuses an empty id and a negative --limit.
 func (c entityChildrenCmd) Validate() error {
 	return cmp.Or(c.entityID.Validate(), c.entityFilter.Validate())
 }
 
-// Run prints the records of an entity's children.
+// Run prints the records of an entity's children, or those of them on --plan, at most --limit.
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return c.showEntities(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")

@@ -54,7 +54,7 @@ func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output)
 	})
 }
 
-// bucketsOf returns the buckets of a sequence that are on one resource.
+// bucketsOf returns the buckets of a sequence that are on one resource, and its errors.
 func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[admin.Bucket, error] {
 	return func(yield func(admin.Bucket, error) bool) {
 		for b, err := range all {
@@ -106,8 +106,8 @@ func printBucket(out *term.Output, b admin.Bucket) {
 	}
 }
 
-// bucketBar returns the width left for a bar on a line of the terminal with used columns. It
-// returns 0 if fewer than 4 are left.
+// bucketBar returns the width of a bar on a line of the terminal with used columns. It is at most barWidth, and
+// 0 if fewer than 4 columns are left. Without a terminal (0) it returns barWidth.
 func bucketBar(terminal, used int) int {
 	if terminal <= 0 {
 		return barWidth
@@ -131,8 +131,8 @@ func levelText(l dynalimit.Limit, remaining int64, left string) string {
 	return notation.InUnit(unit, remaining) + " of " + notation.InUnit(unit, burst) + left
 }
 
-// levelBar draws the remaining share of burst as a bar. It is red in debt or if shut is true,
-// yellow if little remains, else green.
+// levelBar draws the remaining share of burst as a bar, followed by a space. It is red in debt or if shut is
+// true, yellow if at most a tenth remains, else green.
 func levelBar(out *term.Output, remaining, burst int64, shut bool, width int) string {
 	colour := out.Green
 	switch {

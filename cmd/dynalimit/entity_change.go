@@ -50,7 +50,7 @@ func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// readMetadata reads the file at path, up to the maximal length of metadata.
+// readMetadata returns the content of the file at path. It drops bytes after the first largestMetadata.
 func readMetadata(path string) (held []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -71,7 +71,8 @@ type entityCreateCmd struct {
 	changes
 }
 
-// Run creates the record of an entity and prints it. It notes an unknown plan or parent.
+// Run creates the record of an entity and prints it. It notes an unknown plan or parent. A dry run writes
+// nothing.
 func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	metadata, err := c.Metadata.jsonValue()
 	if err != nil {
@@ -138,8 +139,8 @@ func (c entityUpdateCmd) Validate() error {
 	return nil
 }
 
-// applyTo returns the record e with the given fields replaced. Without a parent it also clears
-// Cascade and Detached.
+// applyTo returns the record e with the given fields, and with Only and the version of the flags. If --parent
+// removes the parent, it also clears Cascade and Detached. It fails for invalid metadata.
 func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
 		if value != nil {

@@ -30,18 +30,21 @@ type failure struct {
 	err  error
 }
 
+// Error returns the text of the wrapped error.
 func (f *failure) Error() string { return f.err.Error() }
+// Unwrap returns the error without its exit code.
 func (f *failure) Unwrap() error { return f.err }
 
 // errNo ends a command whose printed answer is no.
 var errNo = &failure{exitNo, errors.New("the answer is no")}
 
-// badInput returns an error about invalid input.
+// badInput formats an error about invalid input as fmt.Errorf does. Its exit code is exitUsage.
 func badInput(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns the exit code of an error. An error after ctx has ended counts as an interrupt.
+// codeOf returns the exit code of an error: its own if it is a failure. Any other error after ctx has ended
+// counts as an interrupt.
 func codeOf(ctx context.Context, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
@@ -59,8 +62,8 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// explainError adds the next step to an error, and turns an interrupt into an error that says
-// whether anything was changed. It returns nil for nil.
+// explainError adds the next step to an error, and turns an interrupt into an error that says whether anything
+// was changed. It returns nil, a declined confirmation and an error with an exit code as they are.
 func (g *globals) explainError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, term.ErrDeclined) {
 		return err

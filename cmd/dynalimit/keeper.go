@@ -42,8 +42,8 @@ type keeperServeCmd struct {
 // keeperLocalHelp is the help of --local for this command.
 const keeperLocalHelp = "Keep the tables in memory of this process, not of 'dynalimit local', with an organisation to try; nothing else is needed."
 
-// mergeConfig merges the flags, the environment, the file and the defaults. The first one that is
-// given wins, even with an empty value such as 0s or an empty list.
+// mergeConfig merges the flags, the environment, the file and the defaults, and refuses invalid settings. The
+// first one that is given wins, even with an empty value such as 0s or an empty list.
 func (c keeperServeCmd) mergeConfig() (keeper.Config, error) {
 	config := keeper.Default()
 	if c.Config != "" {
@@ -78,7 +78,7 @@ func (c keeperServeCmd) mergeConfig() (keeper.Config, error) {
 	return config, nil
 }
 
-// overrideValue replaces a value of the file by a flag.
+// overrideValue sets *config to *flag, unless flag is nil.
 func overrideValue[T any](config, flag *T) {
 	if flag != nil {
 		*config = *flag

@@ -102,8 +102,9 @@ func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper
 	return watched.Close, nil
 }
 
-// createTables creates the tables for --create-tables or --local, else checks them. It returns a
-// function that prints the addresses and, with --local, a demo.
+// createTables creates the tables for --create-tables or --local, else it checks them. With --local it also
+// creates an organisation with an app to try. It returns a function that prints the addresses and, with
+// --local, commands to try.
 func (c keeperServeCmd) createTables(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
 	if c.CreateTables || g.Local {
 		if err := s.CreateTables(ctx); err != nil {

@@ -23,10 +23,11 @@ type addCmd[L source] struct {
 	changes
 }
 
+// Validate refuses flags that contradict --until and, with --until, malformed or repeated limits.
 func (c addCmd[L]) Validate() error { return c.validateRaise(c.Limits, c.Only, c.DryRun) }
 
-// Run adds limits to the source, or replaces limits of the same names. With --until it raises their capacity
-// until that time instead.
+// Run adds limits to the source, or replaces limits of the same names, and prints the differences. With --until
+// it raises their capacity until that time instead. A dry run stores nothing.
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
 	if c.Until != nil {
@@ -44,8 +45,9 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 	})
 }
 
-// addLimits returns the configuration of the source at with the limits of texts added or replaced.
-// found are the limits in force, for omitted parts. NAME=unlimited lifts one of them.
+// addLimits returns the configuration of the source at with the limits of texts added or replaced. A source
+// without limits then extends less specific ones. found are the limits in force, for omitted parts;
+// NAME=unlimited lifts one of them. It fails for an unlimited source, a repeated name, and a limit of a group.
 func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
 	if config.Unlimited {
 		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
@@ -91,8 +93,8 @@ type inForce struct {
 	groups map[string]string
 }
 
-// limitsInForce reads the limits that apply at a source, from it and less specific ones, without
-// raises.
+// limitsInForce reads the limits that apply at a source, from it and less specific ones, without raises. It
+// also reads the names of limits on its resource's groups.
 func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
 	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
 	scopes, err := withLessSpecific(ctx, repo, at)
@@ -154,8 +156,9 @@ func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 	return groups, nil
 }
 
-// withLessSpecific returns a source and the less specific ones of its entity, its plan and
-// everybody, the most specific first.
+// withLessSpecific returns a source and the less specific ones of its entity, its plan and everybody, the most
+// specific first. It reads the plan of an entity from its record, and returns sources without a configuration
+// too.
 func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	scopes, plan := []admin.Scope{at}, at.Plan
 	if at.Entity != "" {
@@ -181,8 +184,9 @@ type removeCmd[L source] struct {
 	changes
 }
 
-// Run removes limits from the source, and names from its list of lifted limits. It fails if the source has
-// none of the names.
+// Run removes limits from the source, and names from its list of lifted limits, and prints the differences. A
+// source without any left no longer extends others. It fails if the source has none of the names, and a dry run
+// stores nothing.
 func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		before := len(config.Limits) + len(config.Lifted)
@@ -203,7 +207,8 @@ type lowerCmd[L source] struct {
 	changes
 }
 
-// Run ends raises of the source before their time. It fails if a named limit is not raised.
+// Run ends raises of the source before their time and prints the differences. It fails if a named limit is not
+// raised. A dry run stores nothing.
 func (c lowerCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		for _, name := range c.Names {

@@ -36,7 +36,7 @@ func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	}
 	named := map[string]bool{}
 	for _, text := range texts {
-		name, _, err := raiseIn(text)
+		name, _, err := parseRaise(text)
 		if err != nil {
 			return err
 		}
@@ -48,9 +48,9 @@ func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	return nil
 }
 
-// raiseIn parses a raise NAME=N. It refuses the other parts of a limit, which a raise does not
-// change.
-func raiseIn(text string) (name string, capacity int64, err error) {
+// parseRaise parses a raise NAME=N, and returns the name of the limit and its new capacity in tokens. It
+// refuses the other parts of a limit, which a raise does not change.
+func parseRaise(text string) (name string, capacity int64, err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if strings.HasPrefix(value, "$") || strings.Contains(value, "/") {
 		return "", 0, fmt.Errorf("%s: only token buckets are raised until a time, and keep their period: write %s=N, or add to the window of a quota with 'dynalimit bucket grant'", text, name)
@@ -82,7 +82,7 @@ func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, 
 			raise = limits.ReplaceRaise
 		}
 		for i, text := range texts {
-			name, capacity, err := raiseIn(text)
+			name, capacity, err := parseRaise(text)
 			if err == nil {
 				err = raise(ctx, at, name, capacity, until)
 			}

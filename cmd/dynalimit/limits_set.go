@@ -36,7 +36,7 @@ func (c *sourceSet) Validate() error {
 	return err
 }
 
-// hasChanges reports whether the flags set anything.
+// hasChanges reports whether the flags give limits, --unlimited or --on-unavailable.
 func (c *sourceSet) hasChanges() bool {
 	return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil
 }
@@ -61,8 +61,8 @@ func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 	return limits, nil
 }
 
-// applyTo returns the configuration with the given flags applied. New limits or --unlimited replace
-// the old limits and raises.
+// applyTo returns the configuration with the given flags applied, or an error for a malformed limit. New limits
+// or --unlimited replace the old limits, lifted limits and raises, and the source no longer extends others.
 func (c *sourceSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.parseLimits()
 	if err != nil {
@@ -95,15 +95,16 @@ type sourceChange struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// deleteSource removes a source.
+// deleteSource removes the whole configuration of a source and prints the differences. If only is true, limits
+// in force may go too. A dry run stores nothing.
 func deleteSource(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
 	return changeSource(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
 		return admin.LimitConfig{Version: c.Version, Only: only}, nil
 	})
 }
 
-// changeSource reads the configuration of a source, stores the result of change, and prints the
-// differences. A dry run stores nothing.
+// changeSource reads the configuration of a source, stores the result of change, and prints the differences and
+// warnings about them. A dry run stores nothing.
 func changeSource(
 	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
 	change func(admin.LimitConfig) (admin.LimitConfig, error),
@@ -132,8 +133,8 @@ func changeSource(
 	})
 }
 
-// storeSource stores c at the source, or removes the source if c is empty. It returns the stored
-// configuration. A dry run only validates c.
+// storeSource stores c at the source, or removes the source if c is empty, and returns the stored
+// configuration. A dry run only validates c and returns it with default values.
 func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
 	switch {

@@ -68,9 +68,9 @@ func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// readFor reads the manifest, and sets g.Namespace to its namespace if the command has none. It
-// fails if both name different ones.
-func (f manifestFile) readFor(g *globals) (*manifest.Manifest, error) {
+// readManifest reads the manifest, and sets g.Namespace to its namespace if the command has none. It fails if
+// both name different ones.
+func (f manifestFile) readManifest(g *globals) (*manifest.Manifest, error) {
 	m, err := f.readFile()
 	if err != nil {
 		return nil, err
@@ -97,8 +97,8 @@ func (o manifestOptions) planOptions() manifest.Options {
 	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
 
-// makePlan reads the table and returns the changes that make it match m. Unless --only is given, it
-// refuses changes that delete limits of money.
+// makePlan reads the table and returns the changes that make it match m. It marks changes as refused that take
+// limits out of force without a confirmation; --only confirms deletions.
 func (o manifestOptions) makePlan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
 	table := manifest.Of(admin.New(repo))
 	live, err := manifest.Read(ctx, table, m)
@@ -118,7 +118,7 @@ type manifestPlanCmd struct {
 // Run prints the changes that an apply of the manifest would make. With --exit-code it returns
 // errNo if the table differs, or a source was set by hand.
 func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	m, err := c.readFor(g)
+	m, err := c.readManifest(g)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type applied struct {
 // Run makes the table match the manifest, after a confirmation of the plan. With --yes it asks
 // nothing. It changes nothing in a dry run, or if the plan refuses a change.
 func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	m, err := c.readFor(g)
+	m, err := c.readManifest(g)
 	if err != nil {
 		return err
 	}

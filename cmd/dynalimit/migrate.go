@@ -48,8 +48,8 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	}
 }
 
-// Run converts all items of the older layout, after a confirmation. With --attach it attaches
-// parents instead. It prints the report even if the migration fails halfway.
+// Run converts all items of the older layout, after a confirmation. With --attach it attaches parents instead.
+// It prints the report even if the migration fails halfway, and a dry run changes nothing.
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Attach {
 		return c.attachParents(ctx, g, out)
@@ -70,16 +70,16 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 			return err
 		}
 		if err == nil {
-			tellUnattached(ctx, repo, out)
+			noteUnattached(ctx, repo, out)
 		}
 		j := migrateToJSON(report, c.DryRun)
-		return errors.Join(out.Show(j, func() { j.printText(out) }), migrateNext(err))
+		return errors.Join(out.Show(j, func() { j.printText(out) }), adviseMigration(err))
 	})
 }
 
-// migrateNext adds the next step to the error of an incomplete migration. It returns other errors
-// and nil as they are.
-func migrateNext(err error) error {
+// adviseMigration adds the next step to the error of an incomplete migration. It returns other errors and nil
+// as they are.
+func adviseMigration(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrLegacyWriters):
 		return fmt.Errorf("%w; stop the writers of the older layout, and run 'dynalimit migrate' again", err)
@@ -125,7 +125,8 @@ type itemCount struct {
 	what string
 }
 
-// countOthers counts the items that this run did not migrate, by the reason.
+// countOthers returns the numbers of items that this run removed, left or listed in place of a migration, each
+// with its reason. A number may be 0.
 func (j migrateJSON) countOthers() []itemCount {
 	stay := min(j.Unreadable, j.Left)
 	counts := []itemCount{

@@ -51,8 +51,8 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attachParents makes calls charge the parents of records without a decision about that, after a
-// confirmation. It prints refused records and fails if there are any.
+// attachParents makes calls charge the parents of records without a decision about that, after a confirmation.
+// It prints refused records and fails if there are any. A dry run only prints the records.
 func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := readUnattached(ctx, repo)
@@ -124,8 +124,9 @@ func (j *attachJSON) printText(out *term.Output, dry bool) {
 	}
 }
 
-// tellUnattached notes the number of records with an undecided parent.
-func tellUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
+// noteUnattached notes on out the number of records with an undecided parent, unless it is 0. It ignores read
+// errors.
+func noteUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
 	if found, err := readUnattached(ctx, repo); err == nil && len(found) > 0 {
 		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.Many(len(found), "record"), term.Plain(found[0].ID))
 	}

@@ -22,7 +22,7 @@ type namespaceCmd struct {
 	Purge    namespacePurgeCmd    `cmd:"" help:"Remove everything in a deleted namespace, for good."`
 }
 
-// withoutNamespace returns the flags without the namespace.
+// withoutNamespace returns a copy of the flags without the namespace.
 func (g *globals) withoutNamespace() *globals {
 	all := *g
 	all.Namespace = ""
@@ -52,6 +52,7 @@ type namespaceJSON struct {
 	ChangedBy    string               `json:"changed_by,omitempty"`
 }
 
+// namespaceToJSON converts a namespace for --json, with its times in UTC.
 func namespaceToJSON(n admin.Namespace) namespaceJSON {
 	return namespaceJSON{n.Name, n.State, n.RegisteredAt.UTC(), n.RegisteredBy, n.ChangedAt.UTC(), n.ChangedBy}
 }
@@ -123,7 +124,8 @@ type namespaceRegisterCmd struct {
 	changes
 }
 
-// Run registers a namespace, so that limiters may use it.
+// Run registers a namespace, so that limiters may use it. It fails if the name is active or was deleted. A dry
+// run registers nothing.
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		_, err := c.findNamespace(ctx, repo, fault.NamespaceActive)
@@ -143,8 +145,8 @@ type namespaceDeleteCmd struct {
 	destroys
 }
 
-// Run ends a namespace for good, after a confirmation. Its items stay until a purge. It changes
-// nothing if the namespace is not active.
+// Run ends a namespace for good, after a confirmation. Its items stay until a purge. It changes nothing in a
+// dry run, or if the namespace is not active.
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := c.findNamespace(ctx, repo, fault.NamespaceDeleted)
@@ -185,8 +187,8 @@ type purgeJSON struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-// Run removes all items of a deleted namespace, after a confirmation. It reads the whole table and
-// notes its progress.
+// Run removes all items of a deleted namespace, after a confirmation. It reads the whole table and notes its
+// progress. A dry run removes nothing.
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

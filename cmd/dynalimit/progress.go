@@ -29,7 +29,8 @@ type progress struct {
 	before int64 // items read before the pass
 }
 
-// newProgress starts a progress report.
+// newProgress returns a progress report that begins now. For its estimates it asks DynamoDB for the number of
+// items in the table.
 func (g *globals) newProgress(ctx context.Context, out *term.Output) *progress {
 	at := now(ctx)
 	return &progress{out: out, now: func() time.Time { return now(ctx) }, total: g.countItems(ctx), began: at, told: at}
@@ -88,7 +89,7 @@ func (p *progress) estimateText(done int64, took time.Duration) string {
 	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.Wait(timeLeft(done, p.total, took)))
 }
 
-// timeLeft extrapolates the remaining time.
+// timeLeft extrapolates the remaining time from the time that done of total took. done must be above 0.
 func timeLeft(done, total int64, took time.Duration) time.Duration {
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
 }

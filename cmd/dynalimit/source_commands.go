@@ -54,16 +54,20 @@ type source interface{ scope() admin.Scope }
 
 type everybody struct{}
 
+// scope returns the scope of everybody on all resources.
 func (everybody) scope() admin.Scope { return admin.Scope{Everyone: true} }
 
 type resourceSource struct {
 	Name string `arg:"" name:"resource" help:"The resource's name."`
 }
 
+// Validate refuses an empty name of the resource.
 func (l resourceSource) Validate() error { return wantName("resource", l.Name) }
 
+// scope returns the scope of everybody on the resource.
 func (l resourceSource) scope() admin.Scope { return admin.Scope{Everyone: true, Resource: l.Name} }
 
+// list returns the names of resources with limits, and the text for an empty list.
 func (resourceSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
 }
@@ -73,12 +77,15 @@ type planSource struct {
 	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
 }
 
+// Validate refuses an empty name of the plan.
 func (l planSource) Validate() error { return wantName("plan", l.Name) }
 
+// scope returns the scope of the plan, for --resource or for every resource.
 func (l planSource) scope() admin.Scope {
 	return admin.Scope{Plan: l.Name, Resource: l.Resource}
 }
 
+// list returns the names of plans with limits, and the text for an empty list.
 func (planSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
 }
@@ -88,8 +95,10 @@ type entitySource struct {
 	Resource string `help:"The resource that the limits are for. Default: every resource." placeholder:"NAME"`
 }
 
+// Validate refuses an empty id of the entity.
 func (l entitySource) Validate() error { return wantName("entity", l.Entity) }
 
+// scope returns the scope of the entity, for --resource or for every resource.
 func (l entitySource) scope() admin.Scope {
 	return admin.Scope{Entity: l.Entity, Resource: l.Resource}
 }
@@ -108,9 +117,11 @@ type setCmd[L source] struct {
 	To sourceSet `embed:""`
 }
 
+// Validate refuses flags that set nothing.
 func (c setCmd[L]) Validate() error { return c.To.requireChange("") }
 
-// Run replaces the limits of the source by those of the arguments.
+// Run applies the flags to the source and prints the differences. Given limits or --unlimited replace the
+// stored limits. A dry run stores nothing.
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
@@ -134,12 +145,14 @@ func (c resourceSetCmd) Validate() error {
 	return c.To.requireChange(", or --group, or --no-groups")
 }
 
-// Run replaces the limits and groups of the resource by those of the arguments.
+// Run applies the flags to the resource and prints the differences. Given limits and groups replace the stored
+// ones. A dry run stores nothing.
 func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
 
-// applyTo returns the configuration with the given groups and other flags applied.
+// applyTo returns the configuration with the given flags applied. Given groups replace the old ones, and
+// --no-groups removes them.
 func (c resourceSetCmd) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	if c.NoGroups || len(c.Group) > 0 {
 		config.Groups = slices.Sorted(slices.Values(c.Group))
@@ -153,7 +166,7 @@ type deleteCmd[L source] struct {
 	changes
 }
 
-// Run removes the configuration of the source.
+// Run removes the whole configuration of the source and prints the differences. A dry run stores nothing.
 func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return deleteSource(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }

@@ -73,17 +73,17 @@ func (g *globals) explainStack(ctx context.Context, err error) error {
 	return err
 }
 
-// goesOn returns err or, if ctx has ended, an error that CloudFormation continues with the stack
-// name.
-func goesOn(ctx context.Context, name string, err error) error {
+// explainInterrupted turns an error after the end of ctx into one that says that CloudFormation continues with
+// the stack name. It returns nil and other errors as they are.
+func explainInterrupted(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
 	return &failure{exitInterrupted, fmt.Errorf("interrupted: CloudFormation goes on with the stack %s without this command; follow it with 'dynalimit stack status %s'", name, name)}
 }
 
-// mustFind returns the stack of a name. It fails if the stack does not exist.
-func mustFind(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
+// findExistingStack returns the stack of a name. It returns an error if the stack does not exist.
+func findExistingStack(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {
 		err = fmt.Errorf("there is no stack %s here: list the stacks with 'dynalimit stack list', or correct --region", name)

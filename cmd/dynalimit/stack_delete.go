@@ -24,11 +24,11 @@ type stackDeletion struct {
 	DryRun  bool `json:"dry_run"`
 }
 
-// Run deletes a stack that this command deployed. It fails for other stacks and while the stack
-// changes. It prints the deleted and the kept resources.
+// Run deletes a stack that this command deployed, after a confirmation. It fails for other stacks and while the
+// stack changes. It prints the deleted and the kept resources; a dry run deletes nothing.
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
-		s, err := mustFind(ctx, client, c.Name)
+		s, err := findExistingStack(ctx, client, c.Name)
 		if err != nil {
 			return err
 		}
@@ -67,7 +67,7 @@ func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, clien
 	}
 	err := stack.Delete(ctx, client, s)
 	result.Deleted = err == nil
-	return goesOn(ctx, s.Name, err)
+	return explainInterrupted(ctx, s.Name, err)
 }
 
 // tableNames returns the names of the tables among resources.

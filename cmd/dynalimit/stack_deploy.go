@@ -29,6 +29,7 @@ type stackDeployCmd struct {
 	asks
 }
 
+// Validate refuses an invalid name of the stack and tags that AWS would refuse.
 func (c stackDeployCmd) Validate() error {
 	return cmp.Or(c.stackName.Validate(), checkTags(c.Tags))
 }
@@ -46,8 +47,8 @@ type deployed struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Run creates or updates a stack, and prints the result. Problems of the tables' preparation are an
-// error at the end.
+// Run creates or updates a stack after a confirmation, waits for the end, and prints the result. Problems of
+// the tables' preparation are an error at the end.
 func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	d, err := c.flagDeployment(ctx, g)
 	if err != nil {
@@ -99,7 +100,7 @@ func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.O
 		return err
 	}
 	if result.Changed, err = stack.Deploy(ctx, client, s, d, now(ctx)); err != nil {
-		return goesOn(ctx, c.Name, err)
+		return explainInterrupted(ctx, c.Name, err)
 	}
 	return c.protectStack(ctx, g, client, result)
 }
@@ -114,7 +115,7 @@ func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client 
 	err = stack.CheckDeployable(ctx, client, s, d.Adopt)
 	if dead, ok := errors.AsType[*stack.FailedError](err); ok && c.CleanUp {
 		out.Notef("dynalimit: deleting what is left of %s (%s)", d.Stack, dead.Status)
-		return nil, goesOn(ctx, d.Stack, stack.CleanUp(ctx, client, s))
+		return nil, explainInterrupted(ctx, d.Stack, stack.CleanUp(ctx, client, s))
 	}
 	return s, err
 }
@@ -122,7 +123,7 @@ func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client 
 // protectStack turns termination protection on and prepares the table of limits. It sets the status
 // and outputs of result, and its Problem if a step fails.
 func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
-	s, err := mustFind(ctx, client, c.Name)
+	s, err := findExistingStack(ctx, client, c.Name)
 	if err != nil {
 		return err
 	}
@@ -151,8 +152,8 @@ func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cl
 // limitsTable is the logical id of the table of limits.
 const limitsTable = "LimitsTable"
 
-// prepareTable writes the record of the layout into a new table, which CloudFormation cannot. It
-// never creates a missing table, which would lack the template's settings.
+// prepareTable writes the record of the layout into a new table, which CloudFormation cannot, and adds the
+// steps to result.Tables. It never creates a missing table, which would lack the template's settings.
 func (c stackDeployCmd) prepareTable(ctx context.Context, g *globals, table string, result *deployed) error {
 	of := *g
 	of.Table = table

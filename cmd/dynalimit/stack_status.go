@@ -107,7 +107,7 @@ func driftText(s *stack.Stack) string {
 	return text
 }
 
-// onOff returns "on" or "off".
+// onOff returns "on" for true and "off" for false.
 func onOff(yes bool) string {
 	if yes {
 		return "on"

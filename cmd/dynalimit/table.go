@@ -28,8 +28,8 @@ type whichTables struct {
 	Usage   string `help:"Table of the counters and records of budgets." default:"usage"`
 }
 
-// tablePlans returns the plan of the table of limits and, with --budget, those of the tables of
-// budgets.
+// tablePlans returns the library's definition (tables.Plan) of the table of limits and, with --budget, those of
+// the tables of budgets.
 func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
 	flags := w.sameTables(g, client.Options().Region)
@@ -55,8 +55,8 @@ func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.
 	return append(all, budgets...), err
 }
 
-// tablesOf calls run with a client and the plans of the selected tables. If changing is true, it
-// first finds the author of the changes.
+// tablesOf calls run with a client and the definitions of the selected tables, and adds advice to the error. If
+// changing is true, it first finds the author of the changes.
 func (g *globals) tablesOf(
 	ctx context.Context, out *term.Output, w whichTables, changing bool, run func(*dynamodb.Client, []tables.Plan) error,
 ) error {
@@ -90,6 +90,7 @@ type tableCreateCmd struct {
 	changes
 }
 
+// Validate refuses tags that AWS would refuse.
 func (c tableCreateCmd) Validate() error { return checkTags(c.Tags) }
 
 // checkTags refuses tags that AWS would refuse: too long, empty or reserved keys, and too long
@@ -106,8 +107,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// Run creates missing tables and completes existing ones as the flags permit. It stops at the first
-// error, and prints the results so far.
+// Run creates missing tables and completes existing ones as the flags permit. It stops at the first error, and
+// prints the results so far. A dry run only prints the steps.
 func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, Existing: c.Existing, KMSKey: c.KMSKey, Tags: c.Tags}
 	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {

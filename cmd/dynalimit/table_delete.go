@@ -20,7 +20,7 @@ type tableDeleteCmd struct {
 	destroys
 }
 
-// Validate bounds the length of the backup's name.
+// Validate refuses a name of a backup with fewer than 3 or more than 255 bytes.
 func (c tableDeleteCmd) Validate() error {
 	if n := len(c.FinalBackup); c.FinalBackup != "" && (n < 3 || n > 255) {
 		return fmt.Errorf("--final-backup %q: a name has 3 to 255 characters", c.FinalBackup)
@@ -36,8 +36,8 @@ type tableLoss struct {
 	DryRun      bool           `json:"dry_run"`
 }
 
-// Run deletes the tables after a confirmation for each, and prints the losses. It also prints them
-// after an error, unless nothing was deleted.
+// Run deletes the tables after a confirmation for each, and prints the losses. It also prints them after an
+// error, unless nothing was deleted. A dry run only prints them.
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		losses, err := c.weighLosses(ctx, client, plans)
@@ -68,7 +68,7 @@ func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses
 	return nil
 }
 
-// deleteAll deletes the tables in turn, up to the first failure.
+// deleteAll deletes the tables in turn, up to the first failure, and records the results in losses.
 func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, out *term.Output, losses []tableLoss) error {
 	for i := range losses {
 		if err := c.deleteTable(ctx, client, out, &losses[i]); err != nil {

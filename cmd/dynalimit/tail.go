@@ -33,7 +33,8 @@ type tailCmd struct {
 	alertFlags `embed:""`
 }
 
-// Validate bounds --every, --fold-every and --grace, and refuses malformed retentions.
+// Validate refuses --every, --fold-every and --grace outside their bounds, --alert-webhook beside --once, and
+// malformed retentions.
 func (c tailCmd) Validate() error {
 	switch {
 	case c.Every < 100*time.Millisecond:
@@ -54,8 +55,8 @@ const (
 	longestGrace = 25 * time.Hour // then hours are final
 )
 
-// keptRetention returns the retention of hours, and that of all windows. A period is 0 if its flag is not
-// set, and -1, for ever, if the flag is 0.
+// keptRetention returns the retention of hours, and that of all windows. A period is 0 if its flag is not set,
+// and -1, for ever, if the flag is 0. It refuses a period under an hour.
 func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	var r aggregator.Retention
 	for _, keep := range []struct {

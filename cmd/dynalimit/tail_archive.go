@@ -145,7 +145,7 @@ func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	ended := make(chan error, 1)
 	go func() { ended <- a.tail.Run(following) }()
 	how.tries = 0 // it gives up on its own
-	tailEnded, err := caughtUp(following, ended, a.progress, how)
+	tailEnded, err := waitForCatchUp(following, ended, a.progress, how)
 	if tailEnded {
 		return err
 	}

@@ -43,8 +43,8 @@ func paceOf(ctx context.Context, engine bool) pace {
 	return p
 }
 
-// followStream aggregates and archives the stream, closes hours and prints the progress, until ctx
-// ends or the tail fails. It then waits for all of them.
+// followStream aggregates and archives the stream, closes hours, delivers alerts and prints the progress, until
+// ctx ends or the tail fails. It then waits for all of them.
 func (t *follower) followStream(ctx context.Context) error {
 	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
 	var beside sync.WaitGroup
@@ -103,7 +103,7 @@ func (t *follower) followOnce(ctx context.Context) error {
 	ended := make(chan error, 1)
 	counting, counted := context.WithCancel(following)
 	go func() { ended <- t.tail.Run(counting) }()
-	tailEnded, err := caughtUp(ctx, ended, t.progress, t.pace)
+	tailEnded, err := waitForCatchUp(ctx, ended, t.progress, t.pace)
 	counted()
 	if !tailEnded {
 		err = errors.Join(err, <-ended)
@@ -127,9 +127,10 @@ func (t *follower) followOnce(ctx context.Context) error {
 	return err
 }
 
-// caughtUp waits until p reports that all records from before the start are processed, or until ended
-// delivers the tail's error. It returns an error if ctx ends, or if the tail cannot continue.
-func caughtUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
+// waitForCatchUp waits until p reports that all records from before the start are processed, or until ended
+// delivers the tail's error. It sets tailEnded if ended delivered. It returns an error if ctx ends, if the tail
+// does, or after how.tries failures of a step.
+func waitForCatchUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()
 	for {

@@ -20,8 +20,8 @@ type upgradeJSON struct {
 // upgradeCmd permits a table everything that this version can store.
 type upgradeCmd struct{ destroys }
 
-// Run raises the table's generation after a confirmation. Processes of older versions then refuse
-// the table.
+// Run raises the table's generation after a confirmation, and prints it before and after. Processes of older
+// versions then refuse the table. A dry run raises nothing.
 func (c upgradeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

@@ -63,8 +63,8 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		if c.Output == "" {
 			return c.writeUsage(out, all, tally)
 		}
-		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return c.writeUsage(to, all, tally) }); err != nil {
-			return orAnother(err)
+		if err := writeFileAtomically(c.Output, 0o644, func(to io.Writer) error { return c.writeUsage(to, all, tally) }); err != nil {
+			return adviseOtherFile(err)
 		}
 		return out.Show(done, func() {
 			fmt.Fprintf(out, "%s written to %s.\n", notation.Many(done.Windows, "window"), term.Plain(c.Output))
@@ -135,10 +135,9 @@ func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) e
 	}, buffer.Flush, nil
 }
 
-// wholeFile writes a file atomically: it replaces an existing one only when it is complete, and keeps its
-// mode. A new file gets the mode of the umask. It follows links. A path that is a pipe or a device is written
-// directly.
-func wholeFile(path string, mode os.FileMode, write func(io.Writer) error) error {
+// writeFileAtomically replaces an existing file only when write has succeeded, and keeps its mode. A new file
+// gets mode, less the umask. It follows links, and writes a pipe or a device directly.
+func writeFileAtomically(path string, mode os.FileMode, write func(io.Writer) error) error {
 	is, err := os.Stat(path)
 	if err == nil && !is.Mode().IsRegular() {
 		return writeThrough(path, write)
@@ -201,14 +200,16 @@ type unwrittenFile struct {
 	err  error
 }
 
+// Error returns the path of the file and the reason why it cannot be written.
 func (e *unwrittenFile) Error() string {
 	return term.Plain(e.path) + " cannot be written: " + e.err.Error()
 }
+// Unwrap returns the reason why the file cannot be written.
 func (e *unwrittenFile) Unwrap() error { return e.err }
 
-// orAnother adds the advice to name another file to the error of an unwritten file. It returns
-// other errors as they are.
-func orAnother(err error) error {
+// adviseOtherFile adds the advice to name another file to the error of an unwritten file. It returns other
+// errors as they are.
+func adviseOtherFile(err error) error {
 	if _, ok := errors.AsType[*unwrittenFile](err); ok {
 		return fmt.Errorf("%w; name another file with -o", err)
 	}

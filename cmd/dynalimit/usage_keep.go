@@ -30,12 +30,14 @@ type usageKept struct {
 	DryRun  bool  `json:"dry_run"`
 }
 
+// Validate refuses malformed periods.
 func (c usageKeepCmd) Validate() error {
 	_, err := c.applyTo(admin.UsageRetention{})
 	return err
 }
 
-// applyTo returns a retention with the given flags applied. 0 means for ever, stored as -1.
+// applyTo returns a retention with the given flags applied, or an error for a malformed period. The flag 0
+// means for ever, stored as -1.
 func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, error) {
 	for _, f := range []struct {
 		flag, text string
@@ -54,8 +56,8 @@ func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, err
 	return r, nil
 }
 
-// Run prints how long usage is kept, or changes that if a flag is given. Missing parts get their
-// defaults.
+// Run prints how long usage is kept, or changes that if a flag is given. A change stores the defaults of parts
+// without a value: 90 days of hours, 400 days of days, months for ever. A dry run stores nothing.
 func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Hours+c.Days+c.Months == "" {
 		return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {

@@ -23,6 +23,7 @@ type usageListCmd struct {
 	period
 }
 
+// Validate refuses an invalid --entity or --children-of.
 func (c usageListCmd) Validate() error { return c.whose.Validate() }
 
 // Run prints the usage of a period by window, with a sum for each resource and limit.
@@ -79,7 +80,7 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 	flush()
 	printAmountNotes(out, told)
 	if none {
-		nothingUsed(out, a)
+		printNothingUsed(out, a)
 	}
 	return out.Err()
 }
@@ -137,7 +138,8 @@ func amountCell(unit string, milli int64) string {
 	return notation.UsedInUnit(unit, milli)
 }
 
-// unrecordedCell formats the unrecorded amount of a limit, or "unknown" if buckets ended unseen.
+// unrecordedCell formats the unrecorded amount of a limit, or returns "" for 0. If buckets ended unseen, it
+// adds "and more", or returns "unknown" without an amount.
 func unrecordedCell(l aggregator.LimitUsage) string {
 	switch {
 	case l.Unseen > 0 && l.Unrecorded != 0:
@@ -174,6 +176,7 @@ type columns struct {
 // newColumns returns an empty table with titles.
 func newColumns(titles ...string) *columns { return &columns{titles: titles} }
 
+// addRow adds a row with one cell for each title.
 func (c *columns) addRow(cells ...string) { c.rows = append(c.rows, cells) }
 
 // printTable prints the rows without empty columns. It pads the columns with the indexes right in

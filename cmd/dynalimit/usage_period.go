@@ -28,8 +28,8 @@ type asked struct {
 	namespace string
 }
 
-// parsePeriod parses the flags. now resolves relative times, and usual is the length of the period
-// without flags.
+// parsePeriod parses the flags: now resolves relative times, and usual is the length of the period without
+// flags. It fails for an unknown time zone or malformed times.
 func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
 	if err != nil {

@@ -60,8 +60,8 @@ func (c usageReportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// reportPeriod returns the period of the flags, extended to whole windows, and the window of the
-// charts. It refuses more than report.MaxWindows.
+// reportPeriod returns the period of the flags, extended to whole windows, and the window of the charts. It
+// refuses more than report.MaxWindows, and the time zone Local.
 func (c usageReportCmd) reportPeriod(at time.Time) (asked, aggregator.Window, error) {
 	by := aggregator.Window(c.By)
 	a, err := c.parsePeriod(at, window{By: by}.defaultPeriod())
@@ -117,15 +117,15 @@ func (c usageReportCmd) writePage(out *term.Output, a asked, page report.Report)
 		return report.Write(out, page)
 	}
 	if c.Output != "" && c.Output != "-" {
-		if err := wholeFile(c.Output, 0o644, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
-			return orAnother(err)
+		if err := writeFileAtomically(c.Output, 0o644, func(to io.Writer) error { return report.Write(to, page) }); err != nil {
+			return adviseOtherFile(err)
 		}
 	}
 	return out.Show(page, func() {
 		fmt.Fprintf(out, "Wrote %s: %s, %s.\n", term.Plain(c.Output),
 			notation.Many(len(page.Resources), "resource"), notation.Many(len(page.Starts), page.Window))
 		if len(page.Resources) == 0 {
-			nothingUsed(out, a)
+			printNothingUsed(out, a)
 		}
 	})
 }

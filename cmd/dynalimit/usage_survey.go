@@ -176,8 +176,8 @@ func (s *survey) readTotal(ctx context.Context, q aggregator.Query) (tallies, er
 	return s.tallyUsage(s.reader.Resource(ctx, q.Resource, q), false)
 }
 
-// tallyUsage groups usage by limit and window. If once is true, it subtracts the amounts that a parent counts
-// too.
+// tallyUsage groups usage by limit and window, and skips usage outside the windows of the survey. If once is
+// true, it subtracts the amounts that a parent counts too.
 func (s *survey) tallyUsage(all usages, once bool) (tallies, error) {
 	found := tallies{}
 	for u, err := range all {
@@ -251,8 +251,8 @@ func sumOf(users []consumer, limit string, window int) (sum aggregator.LimitUsag
 	return sum, found
 }
 
-// limitReport returns the chart data of a limit: its totals, its s.top highest users, and marks of
-// incomplete windows.
+// limitReport returns the chart data of a limit, in millitokens: its totals, its s.top highest users, and marks
+// of incomplete windows.
 func (s *survey) limitReport(name string, total *tally, users []consumer) report.Limit {
 	l := report.Limit{Name: name, Total: make([]int64, len(s.starts)), Entities: []report.Series{}, Marks: []report.Mark{}}
 	for i, counted := range total.counted {
@@ -294,7 +294,7 @@ func rankedBy(limit string, users []consumer) []consumer {
 	return some
 }
 
-// asSeries returns a consumer's usage of a limit in each window, for the chart.
+// asSeries returns a consumer's usage of a limit in each window, in millitokens, for the chart.
 func (u consumer) asSeries(limit string) report.Series {
 	t := u.used[limit]
 	series := report.Series{Entity: u.ID, Parent: u.ParentID, Values: make([]int64, len(t.counted))}

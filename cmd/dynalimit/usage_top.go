@@ -91,7 +91,7 @@ func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a aske
 		ranking.Add(u)
 	}
 	var whole ledger.Book
-	if err := bookUsage(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
+	if err := addUsage(&whole, r.Resource(ctx, c.Resource, q)); err != nil {
 		return top, err
 	}
 	totals := map[string]ledger.Total{}
@@ -121,8 +121,8 @@ func (c usageTopCmd) topOfLimit(name string, total aggregator.LimitUsage, ranks 
 	return one
 }
 
-// bookUsage adds all usage to a book, up to the first error.
-func bookUsage(to *ledger.Book, all usages) error {
+// addUsage adds all usage to a book, up to the first error, which it returns.
+func addUsage(to *ledger.Book, all usages) error {
 	for u, err := range all {
 		if err != nil {
 			return err
@@ -135,7 +135,7 @@ func bookUsage(to *ledger.Book, all usages) error {
 // printRanking prints the highest users of each limit as bars, with their shares of the total.
 func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	if len(t.Limits) == 0 {
-		nothingUsed(out, a)
+		printNothingUsed(out, a)
 		return
 	}
 	fmt.Fprintf(out, "%s, %s\n", out.Bold(term.Plain(c.Resource)), a.Text(a.zone))

@@ -57,8 +57,8 @@ func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// noteUnlisted notes that a list may be incomplete: entities of zae-limiter are in no list
-// until the table is migrated.
+// noteUnlisted notes that a list may be incomplete, unless the table is migrated: entities of zae-limiter are
+// in no list before that. It ignores read errors.
 func (g *globals) noteUnlisted(ctx context.Context, out *term.Output) {
 	if t, err := g.readLayout(ctx); err == nil && !t.CompositeOnly {
 		out.Notef("dynalimit: entities that zae-limiter made are not listed before the table is migrated: see 'dynalimit migrate --dry-run'")

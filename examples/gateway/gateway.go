@@ -122,7 +122,9 @@ func notServed(w http.ResponseWriter, r *http.Request) {
 // pieces make the buffers that streams are copied with: the proxy's own have 32 KiB each.
 type pieces struct{}
 
+// Get returns a new buffer of 2 KiB.
 func (pieces) Get() []byte { return make([]byte, 2<<10) }
+// Put drops a buffer.
 func (pieces) Put([]byte)  {}
 
 // caller returns the entity of a request's API key, from a cache of a minute or from the table. It

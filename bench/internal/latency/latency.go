@@ -38,7 +38,8 @@ type Summary struct {
 	Max   time.Duration `json:"max_ns"`
 }
 
-// Summary is zero for an empty histogram.
+// Summary returns the count, the median, the 99th percentile and the maximum. It is zero for an empty
+// histogram.
 func (h Histogram) Summary() Summary {
 	at := func(q float64) time.Duration { return time.Duration(h.h.ValueAtPercentile(q)) * time.Microsecond }
 	return Summary{Count: h.h.TotalCount(), P50: at(50), P99: at(99), Max: time.Duration(h.h.Max()) * time.Microsecond}

@@ -106,7 +106,8 @@ func NewClient(endpoint string, transport aws.HTTPClient) *dynamodb.Client {
 const role = "DYNALIMIT_BENCH_PROCESS"
 
 // RunChild runs do if this process is a child that StartChild started, and reports whether it is one. Orders
-// and answers are JSON values. The orders end when the child has to stop.
+// and answers are JSON values. The orders end when the child has to stop. An error of do ends the process with
+// 1.
 func RunChild(do func(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error) bool {
 	if os.Getenv(role) == "" {
 		return false

@@ -47,7 +47,8 @@ func RunTests(m *testing.M) int {
 	return code
 }
 
-// startChrome starts the browser of all tests at its first call, or skips the test if there is none.
+// startChrome starts the browser of all tests at its first call. Without an installed browser it skips the
+// test, and fails it in CI.
 func startChrome(t *testing.T) {
 	t.Helper()
 	path := ""
@@ -90,7 +91,8 @@ type Tab struct {
 	trouble []string
 }
 
-// OpenTab opens an empty tab for pages below the address own.
+// OpenTab opens an empty tab for pages below the address own, and records their troubles for TakeTrouble. The
+// tab closes at the end of the test, and its commands fail after two minutes.
 func OpenTab(t *testing.T, own string, on Screen) *Tab {
 	t.Helper()
 	startChrome(t)
@@ -115,7 +117,7 @@ func OpenTab(t *testing.T, own string, on Screen) *Tab {
 	return p
 }
 
-// Call runs a command of the browser's protocol in a tab.
+// Call runs a command of the browser's protocol in a tab and returns its result. An error fails the test.
 func Call[P, R any](p *Tab, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	result, err := chromedp.Call(p.ctx, command, params)
@@ -157,7 +159,8 @@ func (p *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	require.NoError(p.t, chromedp.Do(p.ctx, actions...))
 }
 
-// Eval puts the value of a JavaScript expression in the page into result, a pointer.
+// Eval stores the value of a JavaScript expression in the page, or of its promise, in result, a pointer. An
+// error fails the test.
 func (p *Tab) Eval(expression string, result any) {
 	p.t.Helper()
 	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("Promise.resolve("+expression+").then(JSON.stringify)", chromedp.EvalAwaitPromise))
@@ -172,8 +175,8 @@ func (p *Tab) Text(expression string) (s string) {
 	return s
 }
 
-// WaitFor waits until the text of an expression contains part. While one page replaces another, an expression may
-// have no value.
+// WaitFor waits until the text of an expression contains part, and fails the test after 20 s. While one page
+// replaces another, an expression may have no value.
 func (p *Tab) WaitFor(expression, part string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {

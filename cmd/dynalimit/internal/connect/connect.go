@@ -82,7 +82,8 @@ func (o Options) endpointURL() string {
 	return o.Endpoint
 }
 
-// engineURL returns the engine's URL, or nil for AWS.
+// engineURL parses the URL of the engine from the flags. It returns nil for AWS or an engine of the
+// environment, and an error for an invalid URL.
 func (o Options) engineURL() (*url.URL, error) {
 	text := o.endpointURL()
 	if text == "" {
@@ -95,8 +96,8 @@ func (o Options) engineURL() (*url.URL, error) {
 	return u, nil
 }
 
-// OnThisMachine reports whether the engine is on this machine, and therefore needs no
-// credentials.
+// OnThisMachine reports whether the flags name an engine on this machine, which needs no credentials. It is
+// false for an invalid URL, and ignores the environment.
 func (o Options) OnThisMachine() bool {
 	u, err := o.engineURL()
 	if u == nil || err != nil {
@@ -124,8 +125,8 @@ func (o Options) Where() string {
 	return "DynamoDB"
 }
 
-// Config returns the AWS configuration of the flags and the environment. For an engine on this
-// machine it fills in missing credentials and a missing region.
+// Config returns the AWS configuration of the flags and the environment, or an error if it names no region. For
+// an engine on this machine it fills in missing credentials and a missing region.
 func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	if err := o.Check(); err != nil {
 		return aws.Config{}, err

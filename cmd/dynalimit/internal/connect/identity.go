@@ -43,7 +43,8 @@ func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
 	return aws.ToString(out.Arn), nil
 }
 
-// UsesEngine reports whether an engine, such as dynalimit local, takes the place of AWS.
+// UsesEngine reports whether the flags or the environment name an endpoint for DynamoDB. Then an engine, such
+// as dynalimit local, takes the place of AWS.
 func (o Options) UsesEngine() bool {
 	return o.endpointURL() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }

@@ -25,8 +25,8 @@ func (v *visit) checkRegion(context.Context) tables.Finding {
 	return tables.Fine("%s", v.Region)
 }
 
-// checkCredentials retrieves the credentials and asks AWS for their identity. It warns if they
-// expire soon.
+// checkCredentials retrieves the credentials and asks AWS for their identity. It warns if they expire soon, and
+// sets v.down if they cannot be used.
 func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
 		return tables.Fine("an engine on this machine needs none")
@@ -66,7 +66,7 @@ func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	return tables.Fine("%s%s", who, until)
 }
 
-// credentialSource names the provider of the credentials.
+// credentialSource names the provider of the credentials, or "the environment" if it is unknown.
 func credentialSource(c aws.Credentials) string {
 	if c.Source == "" {
 		return "the environment"

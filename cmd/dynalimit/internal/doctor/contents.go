@@ -162,7 +162,7 @@ func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 	return tables.Fine("%s", notation.Many(len(config.Limits), "limit"))
 }
 
-// deleteItemCommand returns a command that deletes an item and prints its old value.
+// deleteItemCommand returns a command of the AWS CLI that deletes an item and prints its old value.
 func (v *visit) deleteItemCommand(key schema.Key) string {
 	return v.table.Flags.OfAWS(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.table.Name(), key.PK, key.SK)
 }

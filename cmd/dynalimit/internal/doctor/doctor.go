@@ -36,8 +36,9 @@ func singleFinding(run func(*visit, context.Context) tables.Finding) func(*visit
 	return func(v *visit, ctx context.Context) []tables.Finding { return []tables.Finding{run(v, ctx)} }
 }
 
-// Examine runs every check, and calls doing with its name before each. It continues after a fault. A check that
-// hangs ends with its timeout, and dependent ones are Unchecked. Examine stops when ctx ends.
+// Examine runs every check, calls doing with its description before each, and returns all findings. It
+// continues after a fault. A check that hangs ends with its timeout, and dependent ones are Unchecked. If ctx
+// ends, it returns the findings so far and the cause.
 func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Finding, error) {
 	v := &visit{Patient: p, table: p.Tables[0]}
 	var all []tables.Finding

@@ -86,7 +86,7 @@ type tableFacts struct {
 	reached              bool
 }
 
-// withTimeout bounds one request of a check.
+// withTimeout returns a context that bounds one request of a check by v.Timeout.
 func (v *visit) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, v.Timeout, errSlow)
 }

@@ -184,7 +184,8 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 	})
 }
 
-// Processed implements aggregator.TailObserver. It counts processed records and reports gaps.
+// Processed implements aggregator.TailObserver. It counts processed records by their result, reports gaps, and
+// forgets the failure that Stuck would return.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Folds++
@@ -232,8 +233,8 @@ func (p *Progress) Disordered(e aggregator.RecordDisordered) {
 	})
 }
 
-// Retrying implements aggregator.TailObserver. Of consecutive failures it prints the first and
-// each tenth.
+// Retrying implements aggregator.TailObserver. It counts a failure and keeps it for Stuck. Of consecutive
+// failures it prints the first and each tenth.
 func (p *Progress) Retrying(e aggregator.TailRetry) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.markActive()

@@ -60,7 +60,7 @@ func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 // Serve sets the page behind the gate. Call it once, before the first request.
 func (g *Gate) Serve(page http.Handler) { g.page = page }
 
-// randomText returns n random bytes as text.
+// randomText returns n random bytes as 2n hexadecimal digits.
 func randomText(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails
@@ -97,7 +97,9 @@ func (g *Gate) Session(r *http.Request) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// ServeHTTP serves the page to a session, and the login page to everybody else on this machine.
+// ServeHTTP passes requests below Prefix to the page, which checks their session. Elsewhere it serves the login
+// page, after it has issued a code if none is valid. There it refuses a Host that is not this machine's
+// loopback.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, g.Prefix) {
 		g.page.ServeHTTP(w, r)
@@ -136,7 +138,8 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // isCodeValid reports whether there is a login code that has not expired. The lock must be held.
 func (g *Gate) isCodeValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
 
-// serveLogin exchanges the code for a session.
+// serveLogin exchanges the posted code for a session, sets its cookie and redirects to the page. It answers 403
+// to a wrong code and to a request from another page.
 func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if err := g.cross.Check(r); err != nil {
 		http.Error(w, "This request comes from another page.", http.StatusForbidden)
@@ -154,7 +157,8 @@ func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, g.Prefix, http.StatusSeeOther)
 }
 
-// exchangeCode ends a code and returns a session for it. It returns false for a wrong code; the fifth ends the code.
+// exchangeCode ends the login code and returns a session for it; the oldest session ends if there are too many.
+// It returns false for a wrong code, and issues another code after the fifth.
 func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

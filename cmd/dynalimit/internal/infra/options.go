@@ -42,6 +42,7 @@ type BudgetTables struct{ Control, Usage string }
 // OptionError is an invalid option, with the fix.
 type OptionError struct{ Option, Reason string }
 
+// Error names the option and the reason.
 func (e *OptionError) Error() string { return fmt.Sprintf("%s %s", e.Option, e.Reason) }
 
 // Values returns the values of the parameters that the options set; the others keep their

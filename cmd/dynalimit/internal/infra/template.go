@@ -35,7 +35,8 @@ func Terraform(values map[string]string) string {
 	return text
 }
 
-// fillValue replaces the default of a parameter in a template: the rest of the line after a pattern.
+// fillValue replaces the default of a parameter in a template: the rest of the line after a pattern. It panics
+// if nothing matches the pattern.
 func fillValue(text, pattern, value string) string {
 	found := regexp.MustCompile(pattern).FindStringIndex(text)
 	end := strings.IndexByte(text[found[1]:], '\n')

@@ -164,8 +164,8 @@ func (r *Reader) readResource(ctx context.Context, resource string, reading *Rea
 	return nil
 }
 
-// fullestOf returns the n buckets with the fullest limits, sorted by name. It sorts and clears
-// buckets in place.
+// fullestOf returns the n buckets with the fullest limits, sorted by name, and sorts and clears buckets in
+// place. It returns n buckets or fewer as they are.
 func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	if len(buckets) <= n {
 		return buckets
@@ -252,8 +252,9 @@ const (
 	marksLast = 30 * time.Second
 )
 
-// readMarks finds the sources that block the entities of the fullest buckets, and their limits of
-// money. It reads them periodically, because configuration seldom changes.
+// readMarks sets reading.Blocked and reading.Money: the sources that block the fullest buckets, and the
+// buckets' limits of money. It reuses them for marksLast, because configuration seldom changes. It sets neither
+// if a configuration cannot be decoded.
 func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) error {
 	age := reading.At.Sub(r.blockedAt)
 	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be set back

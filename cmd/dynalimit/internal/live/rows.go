@@ -68,7 +68,7 @@ type Row struct {
 	Blocked sources.Source `json:"blocked,omitempty"`
 }
 
-// rowKey identifies the row in the counts of a reading.
+// rowKey returns the key of the row in the counts of a reading.
 func (r Row) rowKey() rowKey { return rowKey{r.Entity, r.Resource, r.Limit} }
 
 type rowKey struct{ entity, resource, limit string }
@@ -125,7 +125,8 @@ func (r *Row) setRate(before, now Counts) {
 }
 
 // setFits sets Fits and FitsMS to the time until asked tokens fit, or to never. It leaves them nil without a
-// request. It counts Remaining, which is rounded down, so the time is never too short.
+// request, and for calls in flight that do not fit now. It counts Remaining, which is rounded down, so the time
+// is never too short.
 func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return

@@ -65,8 +65,8 @@ func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) 
 		fmt.Sprintf("manifest %q manages it: take it out of one of the two files, or take it over with --adopt-from %s", managedBy, managedBy)
 }
 
-// decideChange sets the action of a change to an existing item: update, adopt or refuse. It returns
-// false if the item stays as it is.
+// decideChange sets the action of a change to an existing item: update, adopt or refuse. It returns false if
+// the item stays as it is, and counts it as unchanged.
 func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	ours, mine, why := c.checkOwner(managedBy)
 	switch {
@@ -90,10 +90,12 @@ func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	return ch, true
 }
 
+// addChange adds a change to the plan.
 func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// compareSources adds the changes of the sources in the file, and the deletions of managed sources that the
-// file leaves out.
+// compareSources adds the changes of the sources in the file with their warnings, and the deletions of managed
+// sources that the file leaves out. It refuses limits of money on resources outside a group of models, and
+// skips entities that are being deleted.
 func (c *comparison) compareSources() {
 	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
@@ -160,8 +162,8 @@ func (c *comparison) deleteSource(at admin.Scope, stored, stays admin.LimitConfi
 	c.addChange(ch)
 }
 
-// compareRecords adds the changes of the file's entities. It refuses cycles, and parents that are
-// being deleted.
+// compareRecords adds the changes of the file's entities, and marks entities with a refused record in c.stuck.
+// It refuses cycles, and parents that are being deleted.
 func (c *comparison) compareRecords() {
 	var changes []Change
 	for id, e := range c.m.Entities {

@@ -39,8 +39,8 @@ type decoder struct {
 	m *Manifest
 }
 
-// refuseValue reports the fault of a value, unless a part of it has one already. An empty reason
-// means no fault.
+// refuseValue reports the fault of a value, unless a part of it has one already. It returns false, and reports
+// nothing, for an empty reason, which means no fault.
 func (d *decoder) refuseValue(path, reason string) bool {
 	if reason != "" && !d.IsWrong(path) {
 		d.Wrong(d.Places[path], path, "%s", reason)
@@ -57,7 +57,7 @@ func (d *decoder) checkedText(path string, value *string, check func(string) str
 	return *value
 }
 
-// checkName reports the fault of a name.
+// checkName reports reason as the fault of a name under path. It reports nothing for an empty reason.
 func (d *decoder) checkName(path, reason string) {
 	if reason != "" {
 		d.refuseValue(path, "the name "+reason)
@@ -99,8 +99,8 @@ func (d *decoder) decodeManifest(f file) {
 	}
 }
 
-// applyVersion1 gives a file of version 1 its meaning: in that version a parent counts only with
-// cascade.
+// applyVersion1 gives a file of version 1 its meaning: a parent counts only with cascade. It marks other
+// entities with a parent as detached and warns of them, and refuses the field detached.
 func (d *decoder) applyVersion1(f file) {
 	var detached []string
 	for id, e := range d.m.Entities {

@@ -12,7 +12,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
-// sameSource reports whether two sources are equal, apart from the manager.
+// sameSource reports whether two configurations are equal, apart from manager, version and raises.
 func sameSource(a, b admin.LimitConfig) bool { return len(sourceFields(a, b)) == 0 }
 
 // sourceFields returns the fields that differ between two configurations.
@@ -111,7 +111,8 @@ func heldText(d time.Duration) string {
 	return notation.PeriodText(d)
 }
 
-// periodOf returns the period of a bucket, or "" for a quota and for calls in flight.
+// periodOf formats the refill period of a token bucket, such as 1m. It returns "" for a quota and for calls in
+// flight.
 func periodOf(l dynalimit.Limit) string {
 	if l.IsQuota() || l.IsConcurrent() {
 		return ""
@@ -119,7 +120,7 @@ func periodOf(l dynalimit.Limit) string {
 	return notation.PeriodText(l.RefillPeriod)
 }
 
-// byName returns limits by their names.
+// byName returns a map of the limits by their names.
 func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	out := make(map[string]dynalimit.Limit, len(limits))
 	for _, l := range limits {
@@ -128,7 +129,8 @@ func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	return out
 }
 
-// recordFields returns the fields that differ between two records.
+// recordFields returns the fields that differ between two records, apart from manager, version and time of
+// creation.
 func recordFields(from, to admin.Entity) (fields []Field) {
 	add := func(name, a, b string) {
 		if a != b {

@@ -59,7 +59,7 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 	return m, notes
 }
 
-// addRecord adds a record that was read.
+// addRecord adds a stored record without its version, manager and time of creation.
 func (m *Manifest) addRecord(id string, e admin.Entity) {
 	e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
 	e.Cascade = e.Cascade && e.ParentID != "" // meaningless without a parent

@@ -151,7 +151,7 @@ func (l limit) MarshalYAML() (any, error) {
 	return &n, err
 }
 
-// MarshalJSON writes the shortest form.
+// MarshalJSON writes a limit in its short form: the capacity alone if everything else is the default.
 func (l limit) MarshalJSON() ([]byte, error) { return json.Marshal(l.shortForm()) }
 
 const (
@@ -163,12 +163,12 @@ const (
 // amount is a whole number of tokens.
 type amount int64
 
-// MarshalYAML writes a number with separators.
+// MarshalYAML writes a number, from 10,000 on with separators: 5000, 10_000.
 func (a amount) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: amountOf(int64(a))}, nil
 }
 
-// amountOf formats a number with separators: 600, 10_000, 2_500_000.
+// amountOf formats a number for a file, from 10,000 on with separators: 600, 5000, 10_000, 2_500_000.
 func amountOf(n int64) string {
 	if n < 10_000 {
 		return strconv.FormatInt(n, 10)

@@ -27,7 +27,8 @@ func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 }
 
 // pruneLeftOut handles the entities that the manifest manages and the file does not name. Without Prune it only
-// counts them. Otherwise it deletes them, children first, unless a block or raise keeps them.
+// counts them. Otherwise it plans their deletion, children first, unless a block or raise keeps them. If
+// another manager has the record, it plans only the deletion of the manifest's sources.
 func (c *comparison) pruneLeftOut() {
 	out := c.unnamedEntities()
 	if !c.o.Prune {

@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// RefuseLosses refuses changes that take limits out of force without a confirmation: limits of
-// money, and limits hidden by a list. only confirms deletions. It compares the table with the
-// table after the whole plan. It warns about the other losses.
+// RefuseLosses sets the action of changes to Refuse if they take limits out of force without a confirmation. It
+// looks for limits of money, and limits hidden by a list. A true only confirms deletions. It adds warnings
+// about other losses to p, and returns only errors of reading.
 func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
 	if len(c.sources)+len(c.records) == 0 {

@@ -88,7 +88,7 @@ func (m metadata) MarshalYAML() (any, error) {
 	return flowNode(value), nil
 }
 
-// MarshalJSON writes the text unchanged.
+// MarshalJSON writes the value as JSON without spaces, with sorted keys.
 func (m metadata) MarshalJSON() ([]byte, error) {
 	value, _ := decodeJSON(m)
 	return encodeJSON(value), nil
@@ -124,8 +124,8 @@ func sameJSON(a, b json.RawMessage) bool {
 	return bytes.Equal(a, b) || canonicalJSON(a) == canonicalJSON(b)
 }
 
-// canonicalJSON returns a JSON value in canonical spelling, to compare values. It returns "" for
-// null and for an empty text.
+// canonicalJSON returns a JSON value in canonical spelling, to compare values. It returns "" for null and for
+// an empty text, and invalid JSON as it is.
 func canonicalJSON(text json.RawMessage) string {
 	value, ok := decodeJSON(text)
 	switch {

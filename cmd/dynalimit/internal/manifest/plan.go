@@ -106,7 +106,8 @@ type Raised struct {
 	Raise admin.Raise `json:"raise"`
 }
 
-// Drifts reports whether the table differs from the file, for the exit code of manifest diff.
+// Drifts reports whether the plan has a change, also a refused one, or the table has a source by hand, for
+// --exit-code of manifest plan.
 func (p Plan) Drifts() bool { return len(p.Changes) > 0 || len(p.ByHand) > 0 }
 
 // Count returns the number of changes with an action.

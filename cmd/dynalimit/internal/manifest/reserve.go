@@ -14,7 +14,8 @@ import (
 // as 20%, none, or "" for the default.
 type reserve string
 
-// reserveOf returns the reserve of a limit for a file.
+// reserveOf returns the reserve of a limit for a file: tokens, dollars of money, or none. It is "" for the
+// default.
 func reserveOf(l dynalimit.Limit) reserve {
 	if l.Reserve > 0 && l.Unit == "" {
 		return reserve(amountOf(l.Reserve))
@@ -53,7 +54,8 @@ func (r reserve) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(r))
 }
 
-// withReserve returns a limit with the reserve of the file, or an error if it has too much.
+// withReserve returns a limit with the reserve of the file, or an error if that is malformed or more than half
+// of the burst. Without a reserve it returns the limit as it is.
 func (r reserve) withReserve(l dynalimit.Limit) (dynalimit.Limit, error) {
 	if r == "" {
 		return l, nil

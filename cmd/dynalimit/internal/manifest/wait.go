@@ -31,7 +31,8 @@ func (a *applying) readyChanges(changes []Change) []Change {
 	})
 }
 
-// failChange counts a change that was not made.
+// failChange records a change that was not made, so that changes that depend on it fail too. err is the
+// library's error, or nil if the change was not tried.
 func (a *applying) failChange(c Change, conflict bool, reason string, err error) {
 	a.tried++
 	a.failed = append(a.failed, missing{c, conflict})
@@ -49,9 +50,8 @@ func (c Change) changesPlan() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
 }
 
-// isNeededBy reports whether other must not be made if c failed, because some calls would then have no limit: c
-// limits them, and other takes their earlier limits away.
-//
+// isNeededBy reports whether other must not be made if c failed, because some calls would then have no limit.
+// Then c limits these calls, and other takes their earlier limits away.
 //nolint:cyclop // a flat switch: one case per pair of scopes
 func (c Change) isNeededBy(other Change) bool {
 	mine, its := c.scope(), other.scope()

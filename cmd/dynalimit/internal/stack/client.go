@@ -17,6 +17,7 @@ type BusyError struct {
 	Err           error
 }
 
+// Error names the stack, its status and the command that follows the other operation.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("the stack %s is being changed by somebody else (%s): follow it with 'dynalimit stack status %s', and try again when it is done", e.Stack, e.Status, e.Stack)
 }

@@ -88,8 +88,8 @@ func CheckDeployable(ctx context.Context, client *cloudformation.Client, s *Stac
 	return nil
 }
 
-// Deploy creates the stack, or updates s, and waits for the end. It reports whether anything
-// changed. It fails with an *EndError after a rollback.
+// Deploy creates the stack, or updates s, and waits for the end. It also sets the policy that protects the
+// stack's tables. It reports whether anything changed, and fails with an *EndError after a rollback.
 func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (changed bool, err error) {
 	summary, err := summarizeTemplate(ctx, client, d)
 	if err != nil {
@@ -186,10 +186,12 @@ type ParamError struct {
 	Declared []string
 }
 
+// Error names the unknown parameter and those that the template declares.
 func (e *ParamError) Error() string {
 	return fmt.Sprintf("--param %s: the template has no such parameter; it has %s", e.Name, strings.Join(e.Declared, ", "))
 }
 
+// hasKey reports whether the map has the key.
 func hasKey(m map[string]string, key string) bool {
 	_, ok := m[key]
 	return ok

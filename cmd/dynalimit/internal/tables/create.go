@@ -119,12 +119,12 @@ func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, 
 		with.DeletionProtectionEnabled = aws.Bool(true)
 	}
 	if m.want.Stream {
-		with.StreamSpecification = newAndOld()
+		with.StreamSpecification = streamSetting()
 	} else {
 		with.StreamSpecification = nil
 	}
 	if m.want.KMSKey != "" {
-		with.SSESpecification = encryptWith(m.want.KMSKey)
+		with.SSESpecification = encryptionSetting(m.want.KMSKey)
 	}
 	with.Tags = tagList(m.want.Tags)
 	return m.Client.CreateTable(ctx, &with, opts...)
@@ -153,13 +153,13 @@ func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInp
 	return out, nil
 }
 
-// newAndOld enables a stream of new and old images.
-func newAndOld() *types.StreamSpecification {
+// streamSetting returns the setting of a stream of new and old images, for a request.
+func streamSetting() *types.StreamSpecification {
 	return &types.StreamSpecification{StreamEnabled: aws.Bool(true), StreamViewType: types.StreamViewTypeNewAndOldImages}
 }
 
-// encryptWith enables encryption under a customer's KMS key.
-func encryptWith(key string) *types.SSESpecification {
+// encryptionSetting returns the setting of encryption under a customer's KMS key, for a request.
+func encryptionSetting(key string) *types.SSESpecification {
 	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
 }
 
@@ -186,7 +186,7 @@ func (m *maker) runStep(ctx context.Context, step string, now State) error {
 		_, err := admin.New(m.plan.Layout).Migrate(ctx, false, nil)
 		return err
 	case step == StepStream && now.Stream == "":
-		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: newAndOld()})
+		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, StreamSpecification: streamSetting()})
 	case step == StepProtection && now.Protection != Yes:
 		return m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: name, DeletionProtectionEnabled: aws.Bool(true)})
 	case step == StepKey:
@@ -206,7 +206,7 @@ func (m *maker) setKMSKey(ctx context.Context, now State) error {
 	if isSameKMSKey(now.KMSKey, m.want.KMSKey) {
 		return nil
 	}
-	err := m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryptWith(m.want.KMSKey)})
+	err := m.updateTable(ctx, &dynamodb.UpdateTableInput{TableName: m.plan.Input.TableName, SSESpecification: encryptionSetting(m.want.KMSKey)})
 	var api smithy.APIError
 	if errors.As(err, &api) && strings.Contains(api.ErrorMessage(), "already encrypted") { // an alias of the same key
 		return nil

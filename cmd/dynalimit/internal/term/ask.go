@@ -14,6 +14,7 @@ var ErrDeclined = errors.New("not confirmed, nothing was changed")
 // NobodyError is a question without a terminal to ask it on.
 type NobodyError struct{ Question string }
 
+// Error repeats the question and names --yes, which confirms without a terminal.
 func (e *NobodyError) Error() string {
 	return fmt.Sprintf("%s: nobody can be asked here; give --yes to confirm", strings.TrimRight(e.Question, ".?"))
 }

@@ -78,7 +78,7 @@ func (o *Output) Write(p []byte) (int, error) {
 // Err returns the first write error, or nil.
 func (o *Output) Err() error { return o.failed }
 
-// Notef writes a note.
+// Notef writes a note to Notes, and restarts the wait of Watch. It ignores errors.
 func (o *Output) Notef(format string, args ...any) {
 	o.silence.Load().restartWait()
 	o.writeNoteLine(format, args...)

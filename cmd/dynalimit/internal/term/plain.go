@@ -9,8 +9,8 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// Plain returns a text without control characters: stored texts must not move the cursor, or
-// change the colours or the direction of the output.
+// Plain returns a text with each control character replaced by U+FFFD. Stored texts must not move the cursor,
+// or change the colours or the direction of the output.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || isControl(r) {

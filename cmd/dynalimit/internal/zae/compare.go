@@ -13,8 +13,9 @@ import (
 // resource, the entity, the resource. Here a block of any source holds, limits and 'unlimited'
 // belong to one source, and only the record decides whether a parent is charged.
 
-// compareAll compares the flags of zae-limiter with the manifest, for each entity and resource with
-// such flags. It reports differences.
+// compareAll compares the flags of zae-limiter with the manifest, for each entity and resource with such flags,
+// and reports differences. Before that, it lets an entity's default decide whether its parent counts, as
+// zae-limiter does.
 func (t *translator) compareAll() {
 	flagged, entities := map[string]bool{}, map[string]map[string]bool{}
 	for at, f := range t.flags {

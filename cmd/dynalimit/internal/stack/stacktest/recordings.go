@@ -19,13 +19,13 @@ const (
 	Begun = "<StackId>ID</StackId>"
 )
 
-// Stack returns a stack with a status and more elements.
+// Stack returns the XML of a stack with a status and more elements, for Stacks.
 func Stack(name, status string, more ...string) string {
 	return fmt.Sprintf("<member><StackName>%s</StackName><StackId>%s</StackId><StackStatus>%s</StackStatus><CreationTime>2026-01-23T15:30:45Z</CreationTime>%s</member>",
 		name, strings.Replace(ID("X"), "X", name, 1), status, strings.Join(more, ""))
 }
 
-// Stacks returns an answer with stacks.
+// Stacks returns the XML of an answer that lists stacks.
 func Stacks(stacks ...string) string { return listElement("Stacks", stacks) }
 
 // Event returns the XML of an event with a number, a resource, a status and a reason. The resource
@@ -39,21 +39,22 @@ func Event(id int, resource, status, reason string) string {
 		"<ResourceType>%s</ResourceType><ResourceStatus>%s</ResourceStatus><ResourceStatusReason>%s</ResourceStatusReason><Timestamp>2026-01-23T15:30:45Z</Timestamp></member>", id, resource, physical, kind, status, reason)
 }
 
-// Events returns an answer with events, newest first.
+// Events returns the XML of an answer that lists events, the newest first.
 func Events(events ...string) string { return listElement("StackEvents", events) }
 
-// Resource returns a resource of a stack.
+// Resource returns the XML of a created resource of a stack, for Resources.
 func Resource(logical, physical, kind string) string {
 	return fmt.Sprintf("<member><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId><ResourceType>%s</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>", logical, physical, kind)
 }
 
-// Resources returns an answer with resources.
+// Resources returns the XML of an answer that lists resources.
 func Resources(resources ...string) string { return listElement("StackResourceSummaries", resources) }
 
 // Next is the mark of an answer with more pages.
 const Next = "<NextToken>next</NextToken>"
 
-// Summary returns the XML summary of a template with the named parameters and with roles.
+// Summary returns the XML summary of a template with the named parameters and with roles. It replaces the
+// elements of parameters in place.
 func Summary(parameters ...string) string {
 	for i, name := range parameters {
 		parameters[i] = "<member><ParameterKey>" + name + "</ParameterKey><ParameterType>String</ParameterType></member>"
@@ -61,10 +62,10 @@ func Summary(parameters ...string) string {
 	return listElement("Parameters", parameters) + "<Capabilities><member>CAPABILITY_IAM</member></Capabilities><CapabilitiesReason>it makes roles</CapabilitiesReason>"
 }
 
-// Template returns an answer with a template.
+// Template returns the XML of an answer with a template.
 func Template(text string) string { return "<TemplateBody>" + text + "</TemplateBody>" }
 
-// Output returns an output value of a stack.
+// Output returns the XML of a stack's outputs with one value, for the further elements of Stack.
 func Output(name, value string) string {
 	return "<Outputs><member><OutputKey>" + name + "</OutputKey><OutputValue>" + value + "</OutputValue></member></Outputs>"
 }
