@@ -42,7 +42,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 	}
 	var seen observed
 	if l.reports.acquires {
-		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
+		ctx, seen = l.reports.observeAcquire(ctx, entity, resource, amounts)
 		if plain { // only now: the observer may have taken its time
 			lease, memory, err = l.decideFromMemory(ctx, entity, resource, amounts)
 		}
@@ -56,7 +56,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 		}
 	}
 	if l.reports.acquires {
-		seen.report(ctx, lease, memory, err)
+		seen.reportEnd(ctx, lease, memory, err)
 	}
 	return lease, err
 }
@@ -84,7 +84,7 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	}
 	var seen observed
 	if l.reports.acquires {
-		ctx, seen = l.reports.observe(ctx, entity, resource, amounts)
+		ctx, seen = l.reports.observeAcquire(ctx, entity, resource, amounts)
 	}
 	c, memory, err := l.desk.Wait(ctx, &r)
 	var lease *Lease
@@ -94,7 +94,7 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 		err = errorOf(l.repo.layout, err)
 	}
 	if l.reports.acquires {
-		seen.report(ctx, lease, memory, err)
+		seen.reportEnd(ctx, lease, memory, err)
 	}
 	return lease, err
 }
@@ -133,13 +133,14 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// makeRequest validates the input of a call and fills r.
+// makeRequest validates the input of a call and fills r. It returns a *ValidationError for bad input, and
+// ErrClosed if the limiter is closed.
 func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
 	if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
 		return err
 	}
 	if l.strangers != nil {
-		r.Given = orParent(r.Given, l.strangers)
+		r.Given = addStrangersParent(r.Given, l.strangers)
 	}
 	if l.closed.Load() {
 		return ErrClosed
@@ -147,8 +148,8 @@ func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amou
 	return nil
 }
 
-// decideFromMemory decides a call without options from memory, if its bucket has a shortcut. decided is false if
-// it must be acquired.
+// decideFromMemory decides a call without options from memory, if its bucket has a shortcut: lease is the
+// grant, or err the denial. decided is false if memory cannot decide, so that the buckets must be asked.
 func (l *RateLimiter) decideFromMemory(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
 	var memory call.Memory
 	switch l.desk.Try(ctx, entity, resource, amounts, &memory) {
@@ -161,9 +162,9 @@ func (l *RateLimiter) decideFromMemory(ctx context.Context, entity, resource str
 	}
 }
 
-// orParent returns the hints of a call, with the parent of strangers if the call has no parent. g may
-// be nil.
-func orParent(g, strangers *call.Given) *call.Given {
+// addStrangersParent returns the parent and plan that a call gives, with the parent of strangers if it gives no
+// parent. It changes g in place, and returns strangers itself if g is nil.
+func addStrangersParent(g, strangers *call.Given) *call.Given {
 	if g == nil {
 		return strangers
 	}
@@ -173,7 +174,8 @@ func orParent(g, strangers *call.Given) *call.Given {
 	return g
 }
 
-// newRequest validates the input of a call. compatible means that the table stays readable for zae-limiter.
+// newRequest validates the input of a call, and returns a *ValidationError for bad input. compatible means that
+// the table stays readable for zae-limiter, which refuses some limits.
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
 	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
 	if reason := schema.CheckEntity(entity); reason != "" {
@@ -195,7 +197,8 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, 
 	return r, err
 }
 
-// newReadRequest validates a call that writes nothing. Its amounts may be empty.
+// newReadRequest validates the input of a call that writes nothing, and returns a *ValidationError for bad
+// input. Its amounts may be empty.
 func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
 	if len(amounts) > 0 {
 		return newRequest(entity, resource, amounts, opts, compatible)
@@ -205,8 +208,8 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 	return r, err
 }
 
-// checkAmounts refuses an amount that no limit can hold, and negative amounts unless signed is set, as
-// for Adjust.
+// checkAmounts returns a *ValidationError for empty amounts, for one too large for any limit, and for a
+// negative one unless signed is set, as for Adjust.
 func checkAmounts(amounts Amounts, signed bool) error {
 	if len(amounts) == 0 {
 		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")

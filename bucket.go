@@ -13,7 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// limitOf converts a stored limit to whole tokens.
+// limitOf converts the parameters of a stored limit, in millitokens, to a limit in whole tokens: a token
+// bucket, a quota or calls in flight.
 func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	if rate.Period == 0 { // slots
 		n, hold := rate.Burst/milli, time.Duration(rate.Hold())*time.Millisecond
@@ -26,16 +27,17 @@ func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	return l
 }
 
-// setBucket fills in a zero limit as a token bucket.
+// setBucket fills in a zero limit as a token bucket. It converts capacity and rate from millitokens to whole
+// tokens.
 func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 	l.Name, l.Capacity, l.Burst, l.RefillAmount = name, capacity/milli, rate.Burst/milli, rate.Amount/milli
 	l.RefillPeriod = time.Duration(rate.Period) * time.Millisecond
 }
 
-// tokensOf converts amounts from millitokens to whole tokens.
+// tokensOf returns a map from limits to whole tokens of amounts in millitokens, rounded towards 0.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
 
-// setBalance fills in a zero status from a balance.
+// setBalance fills in a zero status from a balance, and converts it to whole tokens.
 func (s *LimitStatus) setBalance(b *call.Balance) {
 	s.EntityID, s.Resource = b.Lane.Entity, b.Lane.Resource
 	s.Limit, s.Degraded, s.ByEstimates = limitOf(b.Limit, b.Capacity, b.Rate), b.Degraded, b.ByEstimates
@@ -61,7 +63,8 @@ func (s *LimitStatus) setBalance(b *call.Balance) {
 	}
 }
 
-// setOutlook sets the balance of a limit and the wait for the requested amount, in millitokens.
+// setOutlook sets the balance and the waits of a status, and whether the requested amount fits. asked and o are
+// in millitokens; the status gets whole tokens, rounded down.
 func (s *LimitStatus) setOutlook(asked int64, o bucket.Outlook) {
 	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), call.Duration(o.Full)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody
@@ -71,8 +74,8 @@ func (s *LimitStatus) setOutlook(asked int64, o bucket.Outlook) {
 	}
 }
 
-// floorDiv rounds towards minus infinity, because a bucket in debt has less left than the truncated
-// number.
+// floorDiv returns a/b, rounded towards minus infinity, because a bucket in debt has less left than the
+// truncated number.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

@@ -47,7 +47,7 @@ func TestSettleSoonThatFailsCallsNobodyBack(t *testing.T) {
 		lease, err := l.Acquire(t.Context(), "u", "m", Amounts{"rpm": 1})
 		require.NoError(t, err)
 		s := settling{lease: lease, ctx: t.Context(), settled: func(err error) { t.Error("called back", err) }}
-		err = s.inLine(correction{ends: true, target: func([]plan.Signed) []plan.Signed {
+		err = s.settleNow(correction{ends: true, target: func([]plan.Signed) []plan.Signed {
 			lease.soon = true // by another, before this one looks again
 			return []plan.Signed{{Name: "rpm", Amount: -1}}
 		}})

@@ -41,7 +41,7 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 		return nil, err
 	}
 	if l.strangers != nil {
-		r.Given = orParent(r.Given, l.strangers)
+		r.Given = addStrangersParent(r.Given, l.strangers)
 	}
 	if l.closed.Load() {
 		return nil, ErrClosed

@@ -63,7 +63,8 @@ type configCache struct {
 	layout *layout.Layout
 }
 
-// Get is Fresh, or Load without a bound.
+// Get returns the configuration of a key from the cache if it is fresh, else it waits for a read, without a
+// bound of its own. Its errors are those that users see.
 func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found, error) {
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
@@ -75,7 +76,7 @@ func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found
 	return found, err
 }
 
-// Reread is Cache.Reread.
+// Reread reads the configuration of a key after the call has begun. Its errors are those that users see.
 func (c configCache) Reread(ctx context.Context, key config.GivenKey) (*config.Resolved, error) {
 	found, err := c.Cache.Reread(ctx, key)
 	if err != nil {
@@ -84,7 +85,8 @@ func (c configCache) Reread(ctx context.Context, key config.GivenKey) (*config.R
 	return found, err
 }
 
-// Read is Cache.Read.
+// Read returns the sources of an entity on a resource by a consistent read, beside the cache. Its errors are
+// those that users see.
 func (c configCache) Read(ctx context.Context, key config.Key) (config.Said, error) {
 	said, err := c.Cache.Read(ctx, key)
 	if err != nil {
@@ -104,9 +106,9 @@ type configStore struct {
 	tick      func() int64
 }
 
-// ReadSources reads items, with the limits of the older layout, the namespace's record and, when it is
-// due, the version record. It reads limits of the older layout first, because another process may
-// convert them meanwhile. The first read of a repository does not know the layout and reads again.
+// ReadSources returns the items of the keys, with the limits of the older layout added. It also reads the
+// namespace's record and, when it is due, the version record. It reads limits of the older layout first,
+// because another process may convert them meanwhile.
 func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.Due() || s.layout.CompositeOnly()
 	if first {
@@ -124,7 +126,8 @@ func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners
 	return found, store.UnreadableError(older.Merge(found))
 }
 
-// readItems reads items, the record of the namespace and, where it is due, the version record.
+// readItems reads items, and with them the namespace's record and, where it is due, the version record. It
+// stores the state of the namespace and checks the version.
 func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	version := schema.VersionKey()
 	asked, due := slices.Clone(keys), s.layout.Due()
@@ -149,12 +152,12 @@ func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[sch
 	return found, err
 }
 
-// ReadPlan reads the items of a plan.
+// ReadPlan returns the items of the keys of a plan, consistently read. An absent item has no entry.
 func (s *configStore) ReadPlan(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	return s.table.BatchGet(ctx, "read the plan", keys)
 }
 
-// Away returns why the table does not answer; nil while it answers.
+// Away returns an *UnavailableError with the reason why the table does not answer; nil while it answers.
 func (s *configStore) Away() error {
 	state := s.breaker.State()
 	if !state.Open {

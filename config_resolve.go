@@ -114,8 +114,8 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits reads the sources of an entity on a resource. It returns only the names of the
-// resource's groups.
+// resolveLimits reads the sources of an entity on a resource, and returns the limits in force. Of the
+// resource's groups it returns only the names.
 func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
 	said, err := r.configs.Read(ctx, key)
 	if err != nil {

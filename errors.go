@@ -60,7 +60,7 @@ type LimitExceededError struct {
 	Statuses []LimitStatus
 }
 
-// Error names the limit that denies the longest.
+// Error names the limit that denies the longest, its numbers and the wait, or the remedy if no wait helps.
 func (e *LimitExceededError) Error() string {
 	p := e.Primary()
 	if e.RetryAfter == Never {
@@ -91,12 +91,12 @@ func (e *LimitExceededError) Is(target error) bool {
 	return target == ErrLimitExceeded || target == ErrExceedsBurst && e.RetryAfter == Never
 }
 
-// RetryIn is RetryAfter, false when no wait can help.
+// RetryIn returns RetryAfter and true, or Never and false when no wait can help.
 func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != Never
 }
 
-// Primary returns the status with the longest denial.
+// Primary returns the status of the limit that denies the longest; a zero status if none denies.
 func (e *LimitExceededError) Primary() LimitStatus {
 	if worst := e.worst(); worst != nil {
 		return *worst
@@ -138,7 +138,7 @@ func (e *BlockedError) Error() string {
 	return fmt.Sprintf("dynalimit: %s on %s is blocked (%s); no wait helps until an administrator lifts the block", e.EntityID, e.Resource, where)
 }
 
-// RetryIn is Never and false, because no wait can help.
+// RetryIn returns Never and false, because no wait can help.
 func (e *BlockedError) RetryIn() (time.Duration, bool) { return Never, false }
 
 // Is matches ErrBlocked.
@@ -168,7 +168,7 @@ func (e *PausedError) Error() string {
 	return fmt.Sprintf("dynalimit: %s on %s is paused, because its provider said stop; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
 }
 
-// RetryIn is RetryAfter.
+// RetryIn returns RetryAfter and true.
 func (e *PausedError) RetryIn() (time.Duration, bool) { return e.RetryAfter, true }
 
 // Is matches ErrPaused.
@@ -187,7 +187,7 @@ type UnrecordedError struct {
 	RetryAfter time.Duration
 }
 
-// Error names the entity.
+// Error names the entity, and the wait or the remedy.
 func (e *UnrecordedError) Error() string {
 	if e.RetryAfter > 0 {
 		return fmt.Sprintf("dynalimit: %s was not looked up, because too many entities have no record; retry after %v", e.EntityID, e.RetryAfter)
@@ -195,7 +195,7 @@ func (e *UnrecordedError) Error() string {
 	return fmt.Sprintf("dynalimit: %s has no record (Options.Unrecorded); create it with admin.Entities.Create", e.EntityID)
 }
 
-// RetryIn is RetryAfter; Never and false if the table has no record.
+// RetryIn returns RetryAfter and true; Never and false if the table has no record.
 func (e *UnrecordedError) RetryIn() (time.Duration, bool) {
 	if e.RetryAfter > 0 {
 		return e.RetryAfter, true
@@ -229,7 +229,7 @@ func (e *ContentionError) Error() string {
 	return fmt.Sprintf("dynalimit: the bucket of %s on %s changed before every write; retry after %v", e.EntityID, e.Resource, e.RetryAfter)
 }
 
-// RetryIn is RetryAfter.
+// RetryIn returns RetryAfter and true.
 func (e *ContentionError) RetryIn() (time.Duration, bool) { return e.RetryAfter, true }
 
 // Is matches ErrContended.
@@ -242,6 +242,7 @@ func (e *ContentionError) Is(target error) bool { return target == ErrContended 
 // packages budget and llm too; Package names the one that refuses.
 type ValidationError = fault.ValidationError
 
+// invalid returns a *ValidationError of this package for an input: its field, and why it is refused.
 func invalid(field, format string, args ...any) *ValidationError {
 	return &ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
@@ -320,7 +321,7 @@ func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed
 // false if none of them has a wait, or if no wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
 
-// configError turns a reason of package config into the error that users see. Any other error stays.
+// configError turns a reason of package config into the error that users see. Any other error, and nil, stays.
 func configError(l *layout.Layout, err error) error {
 	if wrong, ok := errors.AsType[*config.Invalid](err); ok {
 		return refusedBy(wrong)
@@ -334,7 +335,7 @@ func configError(l *layout.Layout, err error) error {
 	return err
 }
 
-// refusedBy returns the error of an input that package config refuses.
+// refusedBy returns the *ValidationError of an input that package config refuses, with its fix.
 func refusedBy(reason *config.Invalid) *ValidationError {
 	e := invalid(reason.Field, "%s", reason.Reason)
 	e.Fix = reason.Fix
@@ -348,14 +349,14 @@ type roomyDenial struct {
 	room [2]LimitStatus
 }
 
-// emptyDenial returns a denial without statuses; show adds them.
+// emptyDenial returns a denial without statuses; addStatus adds them.
 func emptyDenial(entityID, resource string) *LimitExceededError {
 	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
 	d.Statuses = d.room[:0]
 	return &d.LimitExceededError
 }
 
-// addStatus adds a status, to be filled in.
+// addStatus adds a zero status to the denial, and returns it to be filled in.
 func (e *LimitExceededError) addStatus() *LimitStatus {
 	n := len(e.Statuses)
 	if n < cap(e.Statuses) {
@@ -366,7 +367,7 @@ func (e *LimitExceededError) addStatus() *LimitStatus {
 	return &e.Statuses[n]
 }
 
-// errorOf turns the reason of a failed call into the error that users see. Any other error stays.
+// errorOf turns the reason of a failed call into the error that users see. Any other error, and nil, stays.
 func errorOf(l *layout.Layout, err error) error {
 	switch e := err.(type) { //nolint:errorlint // a reason is the outermost, but in Joined
 	case *call.Joined:
@@ -395,7 +396,8 @@ func errorOf(l *layout.Layout, err error) error {
 	return configError(l, err)
 }
 
-// denialOf returns the error of a call that does not fit.
+// denialOf returns the error of a call that does not fit, with the status of each requested limit in whole
+// tokens.
 func denialOf(d *call.Denied) *LimitExceededError {
 	e := emptyDenial(d.Entity, d.Resource)
 	for i := range d.Balances {
@@ -426,7 +428,7 @@ func memoryDenial(d *call.Denial) *LimitExceededError {
 	return e
 }
 
-// joinErrors joins the other errors that are not nil to err.
+// joinErrors returns err joined with the other errors that are not nil. It returns nil if all are.
 func joinErrors(err error, others ...error) error {
 	for _, other := range others {
 		if other != nil {

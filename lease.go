@@ -49,7 +49,7 @@ func (l *RateLimiter) leaseServed(g *call.Grant) *Lease {
 	return &lease.Lease
 }
 
-// made reports whether an acquire returned the lease.
+// made reports whether an acquire returned the lease. It is false for a nil or zero lease.
 func (lease *Lease) made() bool { return lease != nil && lease.limiter != nil }
 
 // currentCall returns the lease's call, and makes it for a lease served from memory. lease.mu must be held.
@@ -89,13 +89,13 @@ func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over
 	return true, false
 }
 
-// endServed ends a lease that was served from memory and never corrected, if there is nothing to write. It
-// reports whether the lease has ended so, now or before.
+// endServed ends a lease that was served from memory and never corrected, because there is nothing to write,
+// and reports that to the observer. It reports whether the lease has ended so, now or before.
 func (lease *Lease) endServed(ctx context.Context) bool {
 	var seen *observedCorrection
 	defer func() {
 		if seen != nil {
-			seen.report(ctx, nil) // without the lock
+			seen.reportEnd(ctx, nil) // without the lock
 		}
 	}()
 	lease.mu.Lock()
@@ -135,8 +135,9 @@ type correction struct {
 	soon bool
 }
 
-// correct makes a correction at every level. done means that the caller has nothing left to do: the
-// correction is complete (perhaps unconfirmed at a level), or the lease had ended already.
+// correct makes a correction at every level and reports it to the observer, even if ctx has ended. done means
+// that the caller has nothing left to do: the correction is complete (perhaps unconfirmed at a level), or the
+// lease had ended already.
 func (lease *Lease) correct(ctx context.Context, change correction) (done bool, err error) {
 	if err := lease.usable(ctx); err != nil {
 		return false, err
@@ -147,7 +148,7 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	var seen *observedCorrection
 	defer func() {
 		if seen != nil {
-			seen.report(caller, err) // once endCorrection has released the lock
+			seen.reportEnd(caller, err) // once endCorrection has released the lock
 		}
 	}()
 	switch begun, over := lease.beginCorrection(ctx, change.soon); {
@@ -200,7 +201,7 @@ func (lease *Lease) Degraded() bool {
 	return lease.call != nil && lease.call.Degraded() // else served from memory
 }
 
-// units returns the units of the lease's limits; nil without one.
+// units returns a map from the names of the lease's limits of money to their unit; nil without one.
 func (lease *Lease) units() map[string]string {
 	if !lease.made() {
 		return nil
@@ -233,7 +234,7 @@ func (lease *Lease) Statuses() []LimitStatus {
 	return statuses
 }
 
-// holdsSlots reports whether the lease holds slots of calls in flight.
+// holdsSlots reports whether the lease holds slots of calls in flight. It is false once the lease has ended.
 func (lease *Lease) holdsSlots() bool {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
@@ -295,7 +296,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 		}
 	}
 	if seen != nil && (err == nil || failedOnTheWay(ctx, err)) { // denials are reported already
-		seen.report(ctx, err)
+		seen.reportEnd(ctx, err)
 	}
 	return err
 }
@@ -316,7 +317,8 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	return err
 }
 
-// settlement returns the correction of Settle: it ends a lease with the used amounts.
+// settlement returns the correction of Settle: it ends a lease with the used amounts. It returns a
+// *ValidationError for bad amounts.
 func settlement(actual Amounts) (correction, error) {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {
@@ -346,14 +348,13 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 	return err
 }
 
-// usable refuses calls of a lease that no acquire returned, and without a
-// context.
+// usable returns a *ValidationError for a lease that no acquire returned, and for a nil context.
 func (lease *Lease) usable(ctx context.Context) error {
 	if !lease.made() {
 		return invalid("lease", "is nil; check the error of Acquire before using the lease")
 	}
 	if ctx == nil {
-		return given(ctx)
+		return checkContext(ctx)
 	}
 	return nil
 }

@@ -63,14 +63,14 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 		if s.enter(nil) {
 			change.soon = true
 			lease.mu.Unlock()
-			go s.inTurn(change)
+			go s.settleAfterCorrection(change)
 			return nil
 		}
 	default:
-		return s.queue(target)
+		return s.queueGiveBacks(target)
 	}
 	lease.mu.Unlock()
-	return s.inLine(change)
+	return s.settleNow(change)
 }
 
 // raisesAny reports whether a target exceeds the consumed amounts.
@@ -89,8 +89,8 @@ type settling struct {
 	lanes   []*lane.Lane
 }
 
-// enter counts the lease among those that SettleSoon is settling, unless there are too many. From then
-// on there are no other corrections of it. The lease's lock must be held.
+// enter counts the lease among those that SettleSoon is settling, and allows no other corrections of it. It
+// returns false, and does neither, if there are too many. The lease's lock must be held.
 func (s *settling) enter(lanes []*lane.Lane) bool {
 	l := s.lease.limiter
 	if !l.settling.enter(lanes) {
@@ -101,8 +101,8 @@ func (s *settling) enter(lanes []*lane.Lane) bool {
 	return true
 }
 
-// inLine settles the lease while its caller waits.
-func (s *settling) inLine(change correction) error {
+// settleNow settles the lease while its caller waits. It calls settled if nothing is left to be done.
+func (s *settling) settleNow(change correction) error {
 	done, err := s.lease.correct(s.ctx, change)
 	if done {
 		s.settled(err)
@@ -110,17 +110,18 @@ func (s *settling) inLine(change correction) error {
 	return err
 }
 
-// inTurn settles the lease after the end of a correction in flight.
-func (s *settling) inTurn(change correction) {
+// settleAfterCorrection settles the lease after the end of a correction in flight, and reports the result.
+func (s *settling) settleAfterCorrection(change correction) {
 	s.reportResult(guard.Apart(func() error {
 		_, err := s.lease.correct(s.ctx, change)
 		return err
 	}))
 }
 
-// queue corrects an idle lease to a target: it queues the give-backs and finishes in the background.
-// The caller holds the lease's lock; queue releases it.
-func (s *settling) queue(target []plan.Signed) error {
+// queueGiveBacks corrects an idle lease to a target: it queues the give-backs and finishes in the background.
+// It settles at once if there is something to charge, or nothing to write, or no room in the background. The
+// caller holds the lease's lock, which queueGiveBacks releases.
+func (s *settling) queueGiveBacks(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.call
 	lease.busy, lease.corrected = true, true
 	ctx, cancel := context.WithTimeout(s.ctx, lease.limiter.desk.Cleanup)
@@ -151,8 +152,8 @@ func (s *settling) queue(target []plan.Signed) error {
 	return nil
 }
 
-// bookCorrection books a correction to a target and reports it. The lease's lock must be held; bookCorrection
-// releases it.
+// bookCorrection books a correction to a target, ends the lease if nothing is left to be done, and reports to
+// the observer. The lease's lock must be held; bookCorrection releases it.
 func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
 	lease := s.lease
 	done, reason := k.Book()
@@ -168,16 +169,17 @@ func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen
 	}
 	lease.endCorrection()
 	if seen != nil {
-		seen.report(s.ctx, err)
+		seen.reportEnd(s.ctx, err)
 	}
 	return done, err
 }
 
-// reportResult reports the result of the settlement to the caller's function and to the limiter.
+// reportResult passes the result of the settlement to the caller's function, and ends its count in the limiter.
+// It counts amounts that were surely not written as dropped.
 func (s *settling) reportResult(err error) {
 	l := s.lease.limiter
 	var failed []*UnconfirmedError
-	for _, e := range unconfirmed(err) {
+	for _, e := range collectUnconfirmed(err) {
 		if failed = append(failed, e); e.NotWritten { // it is never written: the limiter is closed
 			l.desk.Lanes.Drop(call.SignedOf(e.Amounts))
 		}
@@ -189,11 +191,11 @@ func (s *settling) reportResult(err error) {
 	})
 }
 
-// unconfirmed collects the *UnconfirmedErrors in an error, one a level.
-func unconfirmed(err error) (all []*UnconfirmedError) {
+// collectUnconfirmed returns the *UnconfirmedErrors in an error, one a level; nil if there is none.
+func collectUnconfirmed(err error) (all []*UnconfirmedError) {
 	if e, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range e.Unwrap() {
-			all = append(all, unconfirmed(one)...)
+			all = append(all, collectUnconfirmed(one)...)
 		}
 		return all
 	}

@@ -121,14 +121,13 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	return l, nil
 }
 
-// usable refuses calls of a limiter that New did not make, and without a
-// context.
+// usable returns a *ValidationError for a limiter that New did not make, and for a nil context.
 func (l *RateLimiter) usable(ctx context.Context) error {
 	if l == nil || l.repo == nil {
 		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
 	}
 	if ctx == nil {
-		return given(ctx)
+		return checkContext(ctx)
 	}
 	return nil
 }
@@ -170,7 +169,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	cancel()
 	_, before := l.desk.Lanes.Uncertain()
 	l.desk.Lanes.End()
-	err := joinErrors(l.desk.Lanes.Drain(ctx), l.settling.unsettled())
+	err := joinErrors(l.desk.Lanes.Drain(ctx), l.settling.takeUnsettled())
 	err = joinErrors(err, l.own.close(ctx))
 	n, amounts := l.desk.Lanes.Waiting()
 	if n > 0 && first { // a further one can but write some of it
@@ -260,8 +259,8 @@ type ownCounters struct {
 	limiter *RateLimiter
 }
 
-// bookkeeping returns the limiter of this project's own counters, in the same table and
-// namespace. It takes limits from its calls alone, and has no observer.
+// bookkeeping returns the limiter of this project's own counters, in the same table and namespace, and makes it
+// at its first use. It takes limits from its calls alone, and has no observer.
 func (l *RateLimiter) bookkeeping() *RateLimiter {
 	if l.repo == nil {
 		return l // each of its calls fails

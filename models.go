@@ -84,52 +84,53 @@ type Percentages = schema.Percentages
 // USD is the unit of money: micro-dollars.
 const USD = "usd"
 
-// PerSecond allows n tokens a second, with a burst of n.
-func PerSecond(name string, n int64) Limit { return per(name, n, time.Second) }
+// PerSecond returns a token bucket of n tokens a second, with a burst of n.
+func PerSecond(name string, n int64) Limit { return newBucket(name, n, time.Second) }
 
-// PerMinute allows n tokens a minute, with a burst of n.
-func PerMinute(name string, n int64) Limit { return per(name, n, time.Minute) }
+// PerMinute returns a token bucket of n tokens a minute, with a burst of n.
+func PerMinute(name string, n int64) Limit { return newBucket(name, n, time.Minute) }
 
-// PerHour allows n tokens an hour, with a burst of n.
-func PerHour(name string, n int64) Limit { return per(name, n, time.Hour) }
+// PerHour returns a token bucket of n tokens an hour, with a burst of n.
+func PerHour(name string, n int64) Limit { return newBucket(name, n, time.Hour) }
 
-// PerDay allows n tokens per 24 hours, with a burst of n.
-func PerDay(name string, n int64) Limit { return per(name, n, 24*time.Hour) }
+// PerDay returns a token bucket of n tokens per 24 hours, with a burst of n.
+func PerDay(name string, n int64) Limit { return newBucket(name, n, 24*time.Hour) }
 
-func per(name string, n int64, period time.Duration) Limit {
+// newBucket returns a token bucket of n tokens a period, with a burst of n.
+func newBucket(name string, n int64, period time.Duration) Limit {
 	return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, RefillPeriod: period}
 }
 
-// DailyQuota allows n tokens on each day of the calendar in an IANA time zone ("" is UTC). It is full again
-// at midnight there and regains nothing before.
+// DailyQuota returns a quota of n tokens on each day of the calendar in an IANA time zone; "" is UTC. It is
+// full again at midnight there and regains nothing before.
 func DailyQuota(name string, n int64, zone string) Limit {
 	return newQuota(name, n, calendar.Day, zone)
 }
 
-// WeeklyQuota allows n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
+// WeeklyQuota returns a quota of n tokens in each week, from Monday on, in an IANA time zone; "" is UTC.
 func WeeklyQuota(name string, n int64, zone string) Limit {
 	return newQuota(name, n, calendar.Week, zone)
 }
 
-// MonthlyQuota allows n tokens in each month of the calendar in an IANA time zone; "" is UTC.
+// MonthlyQuota returns a quota of n tokens in each month of the calendar in an IANA time zone; "" is UTC.
 func MonthlyQuota(name string, n int64, zone string) Limit {
 	return newQuota(name, n, calendar.Month, zone)
 }
 
-// DailyMoneyQuota allows an amount of micro-dollars, at most 10^12, on each day of the calendar in an IANA
-// time zone; "" is UTC. Dollars converts an amount.
+// DailyMoneyQuota returns a quota of micro-dollars, at most 10^12, on each day of the calendar in an IANA time
+// zone; "" is UTC. Dollars converts an amount.
 func DailyMoneyQuota(name string, micros int64, zone string) Limit {
 	return inDollars(DailyQuota(name, micros, zone))
 }
 
-// WeeklyMoneyQuota allows an amount of micro-dollars, at most 10^12, in each week, from Monday on, in an
-// IANA time zone; "" is UTC.
+// WeeklyMoneyQuota returns a quota of micro-dollars, at most 10^12, in each week, from Monday on, in an IANA
+// time zone; "" is UTC.
 func WeeklyMoneyQuota(name string, micros int64, zone string) Limit {
 	return inDollars(WeeklyQuota(name, micros, zone))
 }
 
-// MonthlyMoneyQuota allows an amount of micro-dollars, at most 10^12, in each month of the calendar in an
-// IANA time zone; "" is UTC.
+// MonthlyMoneyQuota returns a quota of micro-dollars, at most 10^12, in each month of the calendar in an IANA
+// time zone; "" is UTC.
 func MonthlyMoneyQuota(name string, micros int64, zone string) Limit {
 	return inDollars(MonthlyQuota(name, micros, zone))
 }
@@ -160,6 +161,7 @@ func Dollars(amount float64) int64 {
 	return int64(math.Round(min(max(amount, -most), most) * 1e6))
 }
 
+// inDollars returns the limit with the unit USD, micro-dollars.
 func inDollars(l Limit) Limit {
 	l.Unit = USD
 	return l
@@ -212,7 +214,7 @@ func (l Limit) AsShadow() Limit {
 	return l
 }
 
-// storedLimits converts limits to their stored form.
+// storedLimits converts limits to their stored form. It fills in no defaults.
 func storedLimits(limits []Limit) []schema.ConfigLimit {
 	stored := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -230,7 +232,8 @@ func userLimits(stored []schema.ConfigLimit) []Limit {
 	return limits
 }
 
-// withDefaults fills in Burst, RefillAmount and the Zone of a quota.
+// withDefaults returns the limit with defaults for the unset fields, such as Burst, RefillAmount and the Zone
+// of a quota.
 func (l Limit) withDefaults() Limit { return Limit(schema.ConfigLimit(l).WithDefaults()) }
 
 // Amounts is the number of whole tokens of each limit, by name, that a call takes or gives back.
@@ -405,7 +408,8 @@ func (m *ChargeMode) UnmarshalText(text []byte) error {
 	return unmarshalName(m, text, "cascade", ChargeParallel, ChargeTransaction)
 }
 
-// unmarshalName parses text as one of the names, or as "" if it is empty.
+// unmarshalName stores text in to, if it is one of the names or empty. Otherwise it returns a *ValidationError
+// for the field.
 func unmarshalName[T ~string](to *T, text []byte, field string, names ...T) error {
 	name := T(text)
 	if name != "" && !slices.Contains(names, name) {
@@ -422,10 +426,10 @@ const (
 	milli = 1000
 )
 
-// given refuses a nil context, which would end in a panic far from its cause.
-func given(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
+// checkContext returns a *ValidationError for a nil context, which would end in a panic far from its cause.
+func checkContext(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
 
-// checkNow refuses a clock with times that cannot be stored.
+// checkNow returns a *ValidationError for a clock with times that cannot be stored.
 func checkNow(now func() time.Time) error {
 	if reason := ddb.CheckSource(now); reason != "" {
 		return invalid("options.Now", "%s", reason)
@@ -461,9 +465,9 @@ func checkChargeMode(field string, m ChargeMode) error {
 	return nil
 }
 
-// checkLimits checks a list of limits, fills in the defaults and sorts it by name. It fails with a
-// *ValidationError that names the field. An empty list is an error too: it would admit everything or
-// nothing.
+// checkLimits returns a copy of a list of limits with the defaults filled in, sorted by name. It returns a
+// *ValidationError that names the field of a bad one. An empty list is an error too: it would admit everything
+// or nothing.
 func checkLimits(field string, limits []Limit) ([]Limit, error) {
 	checked, at, reason := schema.CheckLimits(storedLimits(limits))
 	if reason != "" {

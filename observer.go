@@ -23,6 +23,7 @@ type reports struct {
 	acquires bool
 }
 
+// newReports returns the reports of a limiter to an observer. Its desk must be set before the first report.
 func newReports(o observe.Observer, l *layout.Layout) *reports {
 	return &reports{Observer: o, layout: l, acquires: o.AcquireStart != nil || o.AcquireEnd != nil || o.Denied != nil}
 }
@@ -35,8 +36,9 @@ type observed struct {
 	began            time.Time
 }
 
-// observe reports the start of an acquire to the observer.
-func (r *reports) observe(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
+// observeAcquire reports the start of an acquire to the observer. It returns the observer's context, and the
+// record for the report of the end.
+func (r *reports) observeAcquire(ctx context.Context, entity, resource string, amounts Amounts) (context.Context, observed) {
 	c := observed{reports: r, entity: entity, resource: resource, amounts: amounts}
 	o := &r.Observer
 	if o.AcquireEnd != nil {
@@ -48,8 +50,8 @@ func (r *reports) observe(ctx context.Context, entity, resource string, amounts 
 	return ctx, c
 }
 
-// report reports the end of an acquire to the observer.
-func (c *observed) report(ctx context.Context, lease *Lease, memory bool, err error) {
+// reportEnd reports the end of an acquire to the observer, and its denial if err is one.
+func (c *observed) reportEnd(ctx context.Context, lease *Lease, memory bool, err error) {
 	o := &c.reports.Observer
 	if err != nil && o.Denied != nil {
 		c.reports.reportDenial(ctx, err, memory)
@@ -67,7 +69,8 @@ func (c *observed) report(ctx context.Context, lease *Lease, memory bool, err er
 	})
 }
 
-// reportDenial calls the observer's Denied, which must be set, if err is a denial.
+// reportDenial reports err to the observer's Denied, which must be set, if err is a denial. memory means that
+// no bucket was asked.
 func (r *reports) reportDenial(ctx context.Context, err error, memory bool) {
 	denial, ok := errors.AsType[*LimitExceededError](err)
 	if !ok {
@@ -128,7 +131,7 @@ var writeKinds = map[plan.Kind]observe.WriteKind{
 	plan.Create: observe.WriteCreate, plan.Spend: observe.WriteSpend, plan.Claim: observe.WriteClaim, plan.GiveBack: observe.WriteGiveBack, plan.Tell: observe.WriteTell,
 }
 
-// pacedBecause returns the cause of a bucket's pacing.
+// pacedBecause returns the cause of a bucket's pacing for the observer: throttled reads or throttled writes.
 func pacedBecause(p lane.Paced) observe.ThrottleCause {
 	if p.Reads {
 		return observe.ReadsThrottled
@@ -154,7 +157,7 @@ func (r *reports) observeCorrection(kind observe.CorrectionKind, c *call.Call) *
 	}
 }
 
-// setChange records the lease's amounts after the correction.
+// setChange stores the lease's amounts after the correction in the event, and their changes, in whole tokens.
 func (h *observedCorrection) setChange(consumed []plan.Signed) {
 	h.event.Used = tokensOf(consumed)
 	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
@@ -164,21 +167,20 @@ func (h *observedCorrection) setChange(consumed []plan.Signed) {
 	}
 }
 
-// report reports the end of the correction to the observer. The lease's lock must not be held.
-func (h *observedCorrection) report(ctx context.Context, err error) {
+// reportEnd reports the end of the correction to the observer. The lease's lock must not be held.
+func (h *observedCorrection) reportEnd(ctx context.Context, err error) {
 	h.event.Duration, h.event.Err = h.reports.desk.Stopwatch().Sub(h.began), err
 	h.reports.Corrected(ctx, h.event)
 }
 
-// failedOnTheWay reports whether an error means that something was tried, and was neither refused nor
-// denied.
+// failedOnTheWay reports whether an error means that a try failed at the store, or by the end of ctx. It is
+// false for refusals and denials.
 func failedOnTheWay(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrContended) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }
 
-// shielded wraps an observer: it logs panics and stops them, because they would lose a granted lease or
-// end the process. An event without a context is rare, and may come from a goroutine of the limiter.
-// The observer gets it on a goroutine of its own, which it may end.
+// shielded returns an observer whose functions log panics and stop them, because they would lose a granted
+// lease or end the process. Functions of events without a context run on a goroutine of their own.
 func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	return observe.Observer{
 		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),
@@ -189,6 +191,8 @@ func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	}
 }
 
+// shield returns a function that calls hear on a goroutine of its own, and logs a panic. It returns nil if hear
+// is nil.
 func shield[E any](log *slog.Logger, hear func(E)) func(E) {
 	if hear == nil {
 		return nil
@@ -200,6 +204,7 @@ func shield[E any](log *slog.Logger, hear func(E)) func(E) {
 	}
 }
 
+// shieldCall returns a function that calls hear, and logs a panic. It returns nil if hear is nil.
 func shieldCall[E any](log *slog.Logger, hear func(context.Context, E)) func(context.Context, E) {
 	if hear == nil {
 		return nil
@@ -209,6 +214,8 @@ func shieldCall[E any](log *slog.Logger, hear func(context.Context, E)) func(con
 	}
 }
 
+// shieldStart returns a function that calls hear and returns its context; nil after a panic, which it logs. It
+// returns nil if hear is nil.
 func shieldStart[E any](log *slog.Logger, hear func(context.Context, E) context.Context) func(context.Context, E) context.Context {
 	if hear == nil {
 		return nil
@@ -219,6 +226,7 @@ func shieldStart[E any](log *slog.Logger, hear func(context.Context, E) context.
 	}
 }
 
+// logEnded logs that the observer panicked, or ended its goroutine, with the stack.
 func logEnded(log *slog.Logger, e *guard.Ended) {
 	log.Error("dynalimit: the observer did not return", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 }

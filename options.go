@@ -64,6 +64,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
+// validate returns a *ValidationError for the first invalid option; nil if all are valid. It changes nothing.
 func (o Options) validate() error {
 	if len(o.Limits) > 0 {
 		if _, err := checkLimits("options.Limits", o.Limits); err != nil {
@@ -96,6 +97,8 @@ func (o Options) validate() error {
 	return o.checkTimes()
 }
 
+// checkTimes returns a *ValidationError for a negative timeout, and for a clock with times that cannot be
+// stored.
 func (o Options) checkTimes() error {
 	if o.Timeout < 0 {
 		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
@@ -106,6 +109,8 @@ func (o Options) checkTimes() error {
 	return checkNow(o.Now)
 }
 
+// withDefaults returns valid options with defaults for the unset ones, and with copies of the caller's map and
+// limits.
 func (o Options) withDefaults(repo *Repository) Options {
 	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
 	if len(o.Limits) > 0 {
@@ -141,6 +146,7 @@ const (
 	leastPrefetch, mostPrefetch = 250 * time.Millisecond, 10 * time.Second
 )
 
+// checkPrefetch returns a *ValidationError for a prefetch time that is neither 0 nor within 250 ms to 10 s.
 func checkPrefetch(field string, d time.Duration) error {
 	if d != 0 && (d < leastPrefetch || d > mostPrefetch) {
 		return invalid(field, "is %v; give %v to %v, or 0 for none", d, leastPrefetch, mostPrefetch)
@@ -161,7 +167,7 @@ func (o Options) checkPrefetches() error {
 	return checkPrefetch("options.Prefetch", o.Prefetch)
 }
 
-// horizon returns the prefetch time of a resource; nil if no resource has one.
+// horizon returns a function from a resource to its prefetch time; nil if no resource has one.
 func (o Options) horizon() func(resource string) time.Duration {
 	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
 		return nil
@@ -239,7 +245,7 @@ func WithBatch() AcquireOption {
 // *ValidationError of the field "WithParent". A parent with more than 6 levels above it is ErrTooDeep.
 func WithParent(id string) AcquireOption {
 	return func(o *acquireOptions) {
-		g := o.giving()
+		g := o.givenOrNew()
 		g.Parent, g.ByCall = id, true
 	}
 }
@@ -255,20 +261,21 @@ func WithParent(id string) AcquireOption {
 // the plan then wait a second each time.
 func WithPlan(name string) AcquireOption {
 	return func(o *acquireOptions) {
-		g := o.giving()
+		g := o.givenOrNew()
 		g.Plan, g.Plans = name, true
 	}
 }
 
-// giving returns the hints of a call, for an option to set; it makes them if they are nil.
-func (o *acquireOptions) giving() *call.Given {
+// givenOrNew returns the parent and plan that a call gives, for an option to set, and makes them if they are
+// nil.
+func (o *acquireOptions) givenOrNew() *call.Given {
 	if o.Given == nil {
 		o.Given = &call.Given{}
 	}
 	return o.Given
 }
 
-// checkGiven refuses an invalid plan or parent, before any read.
+// checkGiven returns a *ValidationError for an invalid plan or parent that a call gives, before any read.
 func checkGiven(g *call.Given, entity string) error {
 	if g.Plans {
 		if err := checkEntityID("WithPlan", g.Plan); err != nil {
@@ -290,7 +297,8 @@ func checkGiven(g *call.Given, entity string) error {
 	return nil
 }
 
-// applyOptions validates the options of an entity's call, and returns them in one struct.
+// applyOptions applies the options of an entity's call, and returns them in one struct. It returns a
+// *ValidationError for the first invalid one.
 func applyOptions(opts []AcquireOption, entity string) (call.Options, error) {
 	var o acquireOptions
 	for _, opt := range opts {

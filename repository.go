@@ -175,7 +175,7 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	return o.connect(client, table, schema.NewKeys(o.Namespace)), nil
 }
 
-// connect makes the repository of checked options.
+// connect makes the repository of valid options without unset fields. It sends nothing.
 func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Keys) *Repository {
 	given, machine := o, o.Now == nil
 	if machine {
@@ -216,6 +216,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 	return r
 }
 
+// validate returns a *ValidationError for the first invalid option; nil if all are valid.
 func (o RepositoryOptions) validate() error {
 	if o.Namespace != "" {
 		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
@@ -244,6 +245,7 @@ func (o RepositoryOptions) validate() error {
 	return nil
 }
 
+// withDefaults returns the options with defaults for the unset ones, except Now.
 func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	if o.CorrectClock == nil {
 		correct := o.Now == nil
@@ -270,7 +272,8 @@ func (o RepositoryOptions) withDefaults() RepositoryOptions {
 	return o
 }
 
-// Namespace is the name of the namespace; empty without one.
+// Namespace returns the name of the namespace. It is empty without one, and for a repository that NewRepository
+// did not make.
 func (r *Repository) Namespace() string {
 	if !r.made() {
 		return ""
@@ -278,8 +281,7 @@ func (r *Repository) Namespace() string {
 	return r.keys.Name()
 }
 
-// Table is the name of the table; empty for a repository that NewRepository did not
-// make.
+// Table returns the name of the table. It is empty for a repository that NewRepository did not make.
 func (r *Repository) Table() string {
 	if !r.made() {
 		return ""
@@ -287,23 +289,24 @@ func (r *Repository) Table() string {
 	return r.table
 }
 
-// usable refuses calls of a repository that NewRepository did not make, without a context, and with an
-// ended one: nothing was sent then.
+// usable returns a *ValidationError for a repository that NewRepository did not make and for a nil context, and
+// ctx's error if that has ended.
 func (r *Repository) usable(ctx context.Context) error {
 	if !r.made() {
 		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
 	}
-	if err := given(ctx); err != nil {
+	if err := checkContext(ctx); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// made reports whether NewRepository made the repository.
+// made reports whether NewRepository made the repository. It is false for a nil or zero repository.
 func (r *Repository) made() bool { return r != nil && r.connection != nil }
 
-// checkCompatible refuses the resources and limits that zae-limiter cannot read, on a repository that
-// must stay readable for it: some resource names, and bursts below the capacity.
+// checkCompatible returns a *ValidationError for a resource or a limit that zae-limiter cannot read: some
+// resource names, and bursts below the capacity. It is for a repository that must stay readable for
+// zae-limiter.
 func checkCompatible(resource, field string, limits []Limit) error {
 	return shared.CheckCompatible(resource, field, storedLimits(limits))
 }
@@ -315,8 +318,8 @@ const defaultRetention = 90 * 24 * time.Hour
 // fewConnections is the number of idle connections that the SDK's own client keeps.
 const fewConnections = 10
 
-// warnOfFewConnections logs a warning for a client with so few idle connections that a busy process
-// opens new ones all the time, with a handshake each.
+// warnOfFewConnections logs a warning for a client that keeps 10 idle connections or fewer, because a busy
+// process opens new ones all the time. It skips clients with an unknown kind of transport.
 func warnOfFewConnections(client DynamoDB, log *slog.Logger) {
 	c, ok := client.(interface{ Options() dynamodb.Options })
 	if !ok {

@@ -26,8 +26,8 @@ type hearer struct {
 	loaded   func(observe.ConfigLoad)
 }
 
-// newBreaker makes the breaker of the repository's table. It measures waits, so it uses the time of
-// this process, whatever clock the buckets use. It does not open before the first limiter registers.
+// newBreaker returns the stopped breaker of the repository's table, which the first limiter starts. It measures
+// waits by the time of this process, whatever clock the buckets use.
 func (r *Repository) newBreaker() *ddb.Breaker {
 	b := ddb.NewBreaker(ddb.BreakerOptions{
 		Probe:    func(ctx context.Context) error { return r.buckets.ProbeTable(ctx) },
@@ -38,8 +38,8 @@ func (r *Repository) newBreaker() *ddb.Breaker {
 	return b
 }
 
-// listen registers the callbacks of a limiter; detach removes them. The breaker starts with the first
-// limiter and stops with the last, because nobody else needs it.
+// listen registers the callbacks of a limiter; the returned function removes them. The breaker starts with the
+// first limiter and stops with the last, because nobody else needs it.
 func (r *Repository) listen(l *hearer) (detach func()) {
 	r.listeners.mu.Lock()
 	defer r.listeners.mu.Unlock()
@@ -62,6 +62,7 @@ func (a *hearers) all() []*hearer {
 	return slices.Clone(a.list)
 }
 
+// notify tells all limiters that the table stopped answering, or answers again.
 func (a *hearers) notify(s ddb.State) {
 	for _, l := range a.all() {
 		if l.notify != nil {
@@ -70,6 +71,7 @@ func (a *hearers) notify(s ddb.State) {
 	}
 }
 
+// refilled tells all limiters that this process has filled a bucket by hand.
 func (a *hearers) refilled(entity, resource string) {
 	for _, l := range a.all() {
 		if l.refilled != nil {
@@ -86,6 +88,7 @@ func (r *Repository) configLoaded(key config.Key, took time.Duration, err error)
 	r.listeners.loaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
 }
 
+// loaded tells all limiters of a read of a configuration.
 func (a *hearers) loaded(e observe.ConfigLoad) {
 	for _, l := range a.all() {
 		if l.loaded != nil {

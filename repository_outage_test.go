@@ -38,7 +38,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 			return err
 		},
 		"TransactWriteItems": func(ctx context.Context, r *Repository) error {
-			writes := []types.TransactWriteItem{r.store.Delete(r.keys.Meta("user-1"), schema.Statement{})}
+			writes := []types.TransactWriteItem{r.store.DeletePart(r.keys.Meta("user-1"), schema.Statement{})}
 			_, err := r.store.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: writes})
 			return err
 		},

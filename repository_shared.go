@@ -15,7 +15,8 @@ func init() {
 	shared.Of = func(repository any) shared.Repository { return repository.(*Repository).shared() }
 }
 
-// shared returns the repository for package admin.
+// shared returns the parts of the repository that package admin uses. For a repository that NewRepository did
+// not make, Usable returns an error.
 func (r *Repository) shared() shared.Repository {
 	if !r.made() {
 		return shared.Repository{Usable: r.usable}

@@ -34,7 +34,7 @@ var indexes = []index{
 	{schema.IndexEntityConfigs, schema.GSI3PK, schema.GSI3SK, nil},
 }
 
-// TableInput describes the table: for CreateTable, and for infrastructure code that makes it. Enable
+// TableInput returns the request that creates the table, for CreateTable and for infrastructure code. Enable
 // TTL on the attribute "ttl" too.
 func (r *Repository) TableInput() *dynamodb.CreateTableInput {
 	in := &dynamodb.CreateTableInput{
@@ -64,6 +64,7 @@ func (r *Repository) TableInput() *dynamodb.CreateTableInput {
 	return in
 }
 
+// keySchema returns the schema of a primary key with a hash and a sort attribute.
 func keySchema(hash, sort string) []types.KeySchemaElement {
 	return []types.KeySchemaElement{
 		{AttributeName: aws.String(hash), KeyType: types.KeyTypeHash},
@@ -71,8 +72,8 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 	}
 }
 
-// tableFaults returns why a table is not usable, and the fix; "" if it is usable. Other projections are
-// accepted: they cost more, but nothing depends on them.
+// tableFaults returns a text about the faults that make a table unusable, and the fix; "" if it is usable.
+// Other projections are accepted: they cost more, but nothing depends on them.
 func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescription) string {
 	var faults, missing []string
 	for _, f := range table.CompareKeys(want, described) {
@@ -95,7 +96,7 @@ func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescript
 	return ""
 }
 
-// tableRemarks returns the shortcomings of a usable table, for the operator.
+// tableRemarks returns texts about the shortcomings of a usable table, for the operator.
 func tableRemarks(table *types.TableDescription) []string {
 	var remarks []string
 	for _, x := range table.GlobalSecondaryIndexes {
@@ -109,8 +110,8 @@ func tableRemarks(table *types.TableDescription) []string {
 	return remarks
 }
 
-// tableReady reports whether a table and our indexes of it can be used, as they can during an update.
-func tableReady(table *types.TableDescription) bool {
+// isTableReady reports whether a table and our indexes of it can be used, as they can during an update.
+func isTableReady(table *types.TableDescription) bool {
 	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
 		return false
 	}
@@ -149,11 +150,11 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 	}
 	made := false
 	if table == nil {
-		if made, err = m.request(ctx, r.TableInput()); err != nil {
+		if made, err = m.requestTable(ctx, r.TableInput()); err != nil {
 			return err
 		}
 	}
-	if table, err = m.await(ctx, table); err != nil {
+	if table, err = m.awaitReady(ctx, table); err != nil {
 		return err
 	}
 	if faults := tableFaults(r.TableInput(), table); faults != "" {
@@ -171,7 +172,7 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 // tableMaker makes the table of a repository, part by part. Each part may exist already.
 type tableMaker struct{ *connection }
 
-// describe returns nil if the table does not exist.
+// describe returns the description of the table; nil if the table does not exist.
 func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, error) {
 	out, err := m.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &m.table})
 	var missing *types.ResourceNotFoundException
@@ -184,8 +185,8 @@ func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, erro
 	return out.Table, nil
 }
 
-// request reports whether this request made the table.
-func (m tableMaker) request(ctx context.Context, table *dynamodb.CreateTableInput) (made bool, err error) {
+// requestTable asks DynamoDB to create the table. made is false if another process has created it.
+func (m tableMaker) requestTable(ctx context.Context, table *dynamodb.CreateTableInput) (made bool, err error) {
 	_, err = m.client.CreateTable(ctx, table)
 	var exists *types.ResourceInUseException
 	if errors.As(err, &exists) { // another process was faster
@@ -194,19 +195,20 @@ func (m tableMaker) request(ctx context.Context, table *dynamodb.CreateTableInpu
 	return err == nil, m.store.Failure("create the table", err)
 }
 
-// await polls until the table and its indexes are active.
-func (m tableMaker) await(ctx context.Context, table *types.TableDescription) (*types.TableDescription, error) {
+// awaitReady polls until the table and our indexes can be used, and returns the description. After 10 minutes
+// it fails with a *fault.TableError.
+func (m tableMaker) awaitReady(ctx context.Context, table *types.TableDescription) (*types.TableDescription, error) {
 	waiting, cancel := context.WithTimeout(ctx, tableWait)
 	defer cancel()
 	for poll := firstPoll; ; poll = min(2*poll, longestPoll) {
-		if table != nil && tableReady(table) {
+		if table != nil && isTableReady(table) {
 			return table, nil
 		}
 		var err error
 		if table, err = m.describe(waiting); err != nil {
 			return nil, err
 		}
-		if table != nil && tableReady(table) {
+		if table != nil && isTableReady(table) {
 			return table, nil
 		}
 		if ddb.Sleep(waiting, poll) {
@@ -239,6 +241,8 @@ func (m tableMaker) enableTTL(ctx context.Context) error {
 	return m.store.Failure("enable TTL", err)
 }
 
+// ttlEnabled reports whether DynamoDB deletes expired items, or is about to. It returns a *fault.TableError if
+// it does so by another attribute.
 func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 	out, err := m.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &m.table})
 	if err != nil {
@@ -300,8 +304,8 @@ func (m tableMaker) holdsNothing(ctx context.Context) bool {
 	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
 }
 
-// markMade marks a new table's version record: no item has an older layout. Either this call made the
-// table and another process wrote the record first, or the table is empty.
+// markMade marks the version record of a new or empty table: no item has an older layout. It does nothing to a
+// record of another implementation.
 func (m tableMaker) markMade(ctx context.Context) error {
 	st := schema.MarkNew(layout.Writer)
 	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -27,7 +27,8 @@ type settlements struct {
 	failed []*UnconfirmedError
 }
 
-// enter takes a lease that writes to lanes, unless there are too many.
+// enter counts a lease that writes to lanes. It returns false, and counts nothing, if there are too many
+// leases, or after close.
 func (s *settlements) enter(lanes []*lane.Lane) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +45,7 @@ func (s *settlements) enter(lanes []*lane.Lane) bool {
 	return true
 }
 
-// leave releases a lease that enter took, with its unconfirmed corrections.
+// leave ends the count of a lease. After close it keeps the lease's unconfirmed corrections for unsettled.
 func (s *settlements) leave(lanes []*lane.Lane, failed []*UnconfirmedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,8 +89,9 @@ func (s *settlements) close(ctx context.Context) {
 	}
 }
 
-// unsettled returns the error of Close, once; nil if all leases are settled.
-func (s *settlements) unsettled() error {
+// takeUnsettled returns an *UnsettledError for the leases that may not be settled; nil without such leases. It
+// forgets the unconfirmed corrections, so that Close returns them once.
+func (s *settlements) takeUnsettled() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.leases == 0 && len(s.failed) == 0 {

@@ -238,10 +238,10 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 		before: configFields(c.stored), after: configFields(c.next), was: c.item,
 	}
 	unchanged := schema.ConfigUnchanged(c.item)
-	write := d.Table.Delete(d.Keys.Config(c.owner), unchanged)
+	write := d.Table.DeletePart(d.Keys.Config(c.owner), unchanged)
 	if c.next != nil {
 		what.is = c.next.Item(d.Keys, c.owner, c.item)
-		write = d.Table.Put(what.is, unchanged)
+		write = d.Table.PutPart(what.is, unchanged)
 	}
 	one, err := d.propose(what, write)
 	if err != nil {
@@ -262,7 +262,7 @@ func (d *desk) updateLists(changes ...*configChange) []types.TransactWriteItem {
 	}
 	var writes []types.TransactWriteItem
 	if st, ok := schema.CountConfigs(counts); ok {
-		writes = append(writes, d.Table.Update(d.Keys.EntityResources(), st))
+		writes = append(writes, d.Table.UpdatePart(d.Keys.EntityResources(), st))
 	}
 	return append(writes, d.updateResourceList(changes)...)
 }
@@ -281,7 +281,7 @@ func (d *desk) updateResourceList(changes []*configChange) []types.TransactWrite
 	if len(names) == 0 {
 		return nil
 	}
-	return []types.TransactWriteItem{d.Table.Update(d.Keys.Resources(), schema.ListResources(names, remove))}
+	return []types.TransactWriteItem{d.Table.UpdatePart(d.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
 // removeZeroCounts removes the counts of resources on which no entity has limits any more. It ignores errors:

@@ -70,5 +70,5 @@ func (d *desk) propose(c deed, writes ...types.TransactWriteItem) (table.Proposa
 	event := d.Events.Item(audit.Event{
 		ID: id, Time: now, Principal: d.Author, Action: c.action, Target: c.target, Resource: c.resource, Reason: d.Reason, Changes: changes,
 	})
-	return table.Proposal{Writes: append(writes, d.Table.Put(event, schema.Statement{})), Proof: schema.KeyOf(event)}, nil
+	return table.Proposal{Writes: append(writes, d.Table.PutPart(event, schema.Statement{})), Proof: schema.KeyOf(event)}, nil
 }

@@ -58,7 +58,7 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 			return table.Proposal{}, err
 		}
 		what := createDeed(record, record.Item(n.d.Keys, nil))
-		return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(nil)))...)
+		return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.PutPart(what.is, schema.EntityUnchanged(nil)))...)
 	})
 }
 

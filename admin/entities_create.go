@@ -351,7 +351,7 @@ func (b *entityBatch) addEntity(ctx context.Context, s setup) (fits bool, err er
 func (b *entityBatch) addWrites(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
 	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
 	item := e.Item(b.d.Keys, nil)
-	p, err := b.d.propose(createDeed(e, item), b.d.Table.Put(item, schema.EntityUnchanged(nil)))
+	p, err := b.d.propose(createDeed(e, item), b.d.Table.PutPart(item, schema.EntityUnchanged(nil)))
 	if err != nil {
 		return err
 	}

@@ -127,7 +127,7 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	e.Deleting, e.Version = true, e.Version+1
 	r.marked = e.Item(r.d.Keys, item)
 	what.is = r.marked
-	return r.d.propose(what, append(unchanged, r.d.Table.Put(r.marked, schema.EntityUnchanged(item)))...)
+	return r.d.propose(what, append(unchanged, r.d.Table.PutPart(r.marked, schema.EntityUnchanged(item)))...)
 }
 
 // checkAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is as it
@@ -153,7 +153,7 @@ func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (check
 			return nil, &ConflictError[ScopedConfig]{Yours: ScopedConfig{Scope: at, Config: read}, Stored: ScopedConfig{Scope: at, Config: stored}}
 		}
 		if len(checks) < transactionParts-2 {
-			checks = append(checks, r.d.Table.Check(key, schema.ConfigUnchanged(item)))
+			checks = append(checks, r.d.Table.CheckPart(key, schema.ConfigUnchanged(item)))
 		}
 	}
 	return checks, nil
@@ -231,7 +231,7 @@ func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (f
 			return false, err
 		}
 		if len(p.Writes) > 0 {
-			p.Writes = append(p.Writes, r.d.Table.Check(meta, schema.EntityUnchanged(r.marked)))
+			p.Writes = append(p.Writes, r.d.Table.CheckPart(meta, schema.EntityUnchanged(r.marked)))
 		}
 		if again, err = r.d.Table.Try(ctx, opDelete, attempt, p); err != nil {
 			return false, err
@@ -244,7 +244,7 @@ func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (f
 // removeRecord removes the marked record, unless another call did.
 func (r *removal) removeRecord(ctx context.Context) error {
 	key := r.d.Keys.Meta(r.id)
-	remove := table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.Delete(key, schema.EntityUnchanged(r.marked))}}
+	remove := table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.DeletePart(key, schema.EntityUnchanged(r.marked))}}
 	for attempt := 1; ; attempt++ {
 		item, err := r.d.Table.Get(ctx, opDelete, key)
 		if err != nil || !schema.SameEntity(item, r.marked) {

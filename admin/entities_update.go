@@ -159,5 +159,5 @@ func (n lineage) proposeUpdate(c entityChange, above []ancestor) (table.Proposal
 		action: "entity_updated", target: c.next.ID, before: entityFields(c.stored), after: entityFields(c.next),
 		was: c.item, is: c.next.Item(n.d.Keys, c.item),
 	}
-	return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.Put(what.is, schema.EntityUnchanged(c.item)))...)
+	return n.d.propose(what, slices.Insert(n.requireAncestors(above), 0, n.d.Table.PutPart(what.is, schema.EntityUnchanged(c.item)))...)
 }

@@ -80,7 +80,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 		return invalid("capacity", "is %d, and %s is %d for %s already; give more", r.Capacity, r.Name, limit.Capacity, at)
 	}
 	stored := storedRaises([]Raise{r})[0]
-	if _, possible := (config.Raise{ConfigRaise: stored}).Of(limit); !possible {
+	if _, possible := (config.Raise{ConfigRaise: stored}).ApplyTo(limit); !possible {
 		return invalid("capacity", "is %d, by which the capacity or the refill of %s would be above 10^12 tokens; give less", r.Capacity, r.Name)
 	}
 	if err := l.d.requireKinds(ctx, schema.SourceKinds); err != nil {

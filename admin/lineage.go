@@ -86,9 +86,9 @@ func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 	for _, p := range above {
 		key := n.d.Keys.Meta(p.id)
 		if p.item == nil {
-			writes = append(writes, n.d.Table.Check(key, schema.LinkUnchanged(nil)))
+			writes = append(writes, n.d.Table.CheckPart(key, schema.LinkUnchanged(nil)))
 		} else {
-			writes = append(writes, n.d.Table.Update(key, schema.Adopt(p.item)))
+			writes = append(writes, n.d.Table.UpdatePart(key, schema.Adopt(p.item)))
 		}
 	}
 	return writes

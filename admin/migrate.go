@@ -155,7 +155,7 @@ func (a *Admin) markMigrated(ctx context.Context, end deed) (marked schema.Item,
 			end.before["schema_version"] = was.Schema
 		}
 		end.after["composite_only"], end.after["schema_version"] = is.CompositeOnly, is.Schema
-		return a.d.propose(end, a.d.Table.Put(item, unchanged))
+		return a.d.propose(end, a.d.Table.PutPart(item, unchanged))
 	})
 	return marked, err
 }

@@ -135,7 +135,7 @@ func (n Namespaces) changeState(ctx context.Context, name string, t transition) 
 		if before.State != "" {
 			what.before = trail.Fields{"state": string(before.State)}
 		}
-		return n.d.propose(what, n.d.Table.Put(what.is, schema.NamespaceUnchanged(item)))
+		return n.d.propose(what, n.d.Table.PutPart(what.is, schema.NamespaceUnchanged(item)))
 	})
 }
 

@@ -252,13 +252,13 @@ func (b Buckets) refillProposal(r *refill, done BucketRefill, change *schema.Ref
 	if err != nil {
 		return table.Proposal{}, err
 	}
-	record := b.d.Table.Put(schema.Operation{
+	record := b.d.Table.PutPart(schema.Operation{
 		ID: r.id, Entity: r.entity, Resource: r.resource, Action: r.action, Arguments: r.arguments, Result: string(result), By: b.d.Author, At: done.At,
 	}.Item(b.d.Keys), schema.OperationUndone())
 	if change == nil {
 		return table.Proposal{Writes: []types.TransactWriteItem{record}}, nil
 	}
-	write := b.d.Table.Update(b.d.Keys.Bucket(r.entity, r.resource), change.Statement())
+	write := b.d.Table.UpdatePart(b.d.Keys.Bucket(r.entity, r.resource), change.Statement())
 	return b.d.propose(r.newDeed(done), write, record)
 }
 

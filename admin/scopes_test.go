@@ -514,7 +514,7 @@ func TestMalformedConfigIsReplaced(t *testing.T) {
 	r := memEngine(t).repository(t, nil)
 	item := schema.ConfigItem{Version: 7}.Item(shared.Of(r).Keys, schema.ConfigOwner{Resource: "gpt-4"}, nil)
 	item["l_rpm_cp"] = schema.String("many")
-	put := shared.Of(r).Table.Put(item, schema.Statement{})
+	put := shared.Of(r).Table.PutPart(item, schema.Statement{})
 	_, err := shared.Of(r).Table.Client.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: single(put)})
 	require.NoError(t, err)
 	at := admin.Scope{Everyone: true, Resource: "gpt-4"}

@@ -76,7 +76,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 		if stored.Version > 0 {
 			what.before = fieldsOf(stored)
 		}
-		return u.d.propose(what, u.d.Table.Put(what.is, stored.Unchanged(item)))
+		return u.d.propose(what, u.d.Table.PutPart(what.is, stored.Unchanged(item)))
 	})
 	if err != nil {
 		return UsageRetention{}, err

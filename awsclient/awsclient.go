@@ -67,7 +67,8 @@ func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
 	}), nil
 }
 
-// NewLean is New with a client of package leanddb. It takes less processor time.
+// NewLean loads the AWS configuration as New does, and returns a client of package leanddb, which takes less
+// processor time. It fails as New does.
 func NewLean(ctx context.Context, opts *Options) (*leanddb.Client, error) {
 	client, err := New(ctx, opts)
 	if err != nil {

@@ -34,12 +34,13 @@ type Correction struct {
 	Uncount, GiveUp, Back int64
 }
 
-// Used returns the sum of the held, counted, doubtful and gone tokens: the use that the lease reports.
+// Used returns the sum of the held, counted, doubtful and gone tokens, in millitokens: the use that the lease
+// reports.
 func (h *Holding) Used() int64 { return h.Held + h.Counted + h.Doubt + h.Gone }
 
-// To returns the correction that brings the holding's usage to target. It takes a decrease from counted
-// tokens first, then from doubtful, then from held ones, and never from gone ones.
-func (h *Holding) To(target int64) Correction {
+// CorrectTo returns the correction that brings usage to target, and changes nothing. A decrease is taken from
+// counted, then doubtful, then held tokens; gone tokens stay.
+func (h *Holding) CorrectTo(target int64) Correction {
 	change := target - h.Used()
 	if change >= 0 {
 		return Correction{Charge: change}
@@ -75,20 +76,23 @@ func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	h.Held += amount
 }
 
-// WriteDown counts the part of a written charge that is beyond the deepest debt.
+// WriteDown counts an amount that a write put on the counter alone, because it is beyond the deepest debt or
+// beyond a limit in shadow.
 func (h *Holding) WriteDown(amount int64) {
 	h.Counted += amount
 	h.down += amount
 }
 
-// LandedDown is WriteDown of a charge that was in doubt.
+// LandedDown moves an amount from doubt to counted, as WriteDown counts it, after proof that a write put it on
+// the counter alone. Doubt that was given up meanwhile stays in vain.
 func (h *Holding) LandedDown(amount int64) {
 	n := min(amount, h.Doubt)
 	h.Doubt -= n
 	h.WriteDown(n)
 }
 
-// Uncharged returns the usage beyond the deepest debt, or beyond a limit in shadow.
+// Uncharged returns the usage that was counted and not charged, in millitokens: beyond the deepest debt, or
+// beyond a limit in shadow.
 func (h *Holding) Uncharged() int64 { return h.down }
 
 // Uncount takes an amount off the counted tokens, the uncharged ones first. It returns the part that a write
@@ -110,14 +114,15 @@ func (h *Holding) Unwritten(amount int64) {
 // GiveBack takes a give-back off the held tokens. The give-back was written, or waits for its one write.
 func (h *Holding) GiveBack(amount int64) { h.Held -= amount }
 
-// GiveInVain records a give-back that got no answer.
+// GiveInVain moves an amount from held to vain, because its give-back got no answer. It is never given back
+// again.
 func (h *Holding) GiveInVain(amount int64) {
 	h.Held -= amount
 	h.Vain += amount
 }
 
 // BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do counted tokens whose
-// count was in the deleted bucket.
+// count was in the deleted bucket. Slots stay, because the process takes them again from the new bucket.
 func (h *Holding) BucketDeleted() {
 	if h.Window.IsSlots() { // the process takes them again from the new bucket
 		return

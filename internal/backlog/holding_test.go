@@ -24,7 +24,7 @@ func TestWhatIsLoweredComesOffCountsFirst(t *testing.T) {
 		9:  {Uncount: 20, GiveUp: 3, Back: 6},
 		0:  {Uncount: 20, GiveUp: 3, Back: 10},
 	} {
-		assert.Equal(t, want, h.To(target), target)
+		assert.Equal(t, want, h.CorrectTo(target), target)
 	}
 }
 

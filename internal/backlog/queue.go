@@ -9,7 +9,7 @@ type Queue struct {
 	at     int64 // ms
 }
 
-// Level returns the content of the queue at now, for a drain rate.
+// Level returns the content of the queue at now, in millitokens, for a drain rate. It changes nothing.
 func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	credit, ok := bucket.State{Rate: r, Refilled: q.at}.Credit(now)
 	if !ok {
@@ -18,7 +18,7 @@ func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	return max(0, q.filled-credit)
 }
 
-// drain updates the queue to now. The time of a queue never goes back.
+// drain updates the content of the queue to now. It does nothing if now is before the last update.
 func (q *Queue) drain(r bucket.Rate, now int64) {
 	if now > q.at {
 		q.filled, q.at = q.Level(r, now), now
@@ -42,13 +42,14 @@ func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	return wait, wait == 0
 }
 
-// Fill adds an amount at now. A settlement without the bucket may be of any size, so the sum saturates.
+// Fill adds an amount to the queue at now. A settlement without the bucket may be of any size, so the sum
+// saturates.
 func (q *Queue) Fill(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
 	q.filled = bucket.SaturatingAdd(q.filled, amount)
 }
 
-// Give takes an amount out at now.
+// Give takes an amount out of the queue at now, but not below empty.
 func (q *Queue) Give(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
 	q.filled = max(0, q.filled-amount)

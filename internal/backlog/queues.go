@@ -56,7 +56,7 @@ type limitQueue struct {
 	Queue
 }
 
-// queue returns the queue of a limit and sets its drain rate.
+// queue returns the queue of a limit, adds an empty one for a new limit, and sets its drain rate.
 func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	for i := range b.limits {
 		if b.limits[i].name == name {
@@ -77,7 +77,7 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	if b == nil {
 		return false, false
 	}
-	defer t.moved(b)
+	defer t.updateOrder(b)
 	admitted = true
 	for _, a := range asks {
 		q := b.queue(a.Name, a.Share)
@@ -96,13 +96,14 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	return admitted, true
 }
 
-// Change adds positive amounts to the queues of a bucket, and takes out negative ones. It never denies.
+// Change adds positive amounts to the queues of a bucket, and takes out negative ones. It never denies. It does
+// nothing if there is no room for the bucket.
 func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if b := t.queuesOf(of, now); b != nil {
 		b.change(asks, now)
-		t.moved(b)
+		t.updateOrder(b)
 	}
 }
 
@@ -136,9 +137,9 @@ func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	return b
 }
 
-// moved computes when b's queues will be empty after a change, and restores the order of the heap. t.mu must
-// be held.
-func (t *Queues) moved(b *bucketQueues) {
+// updateOrder computes when b's queues will be empty after a change, and restores the order of the heap. t.mu
+// must be held.
+func (t *Queues) updateOrder(b *bucketQueues) {
 	b.empty = 0
 	for i := range b.limits {
 		b.empty = max(b.empty, b.limits[i].emptyAt(b.limits[i].rate))
@@ -146,7 +147,7 @@ func (t *Queues) moved(b *bucketQueues) {
 	heap.Fix((*emptyFirst)(t), b.place)
 }
 
-// emptyAt returns the instant at which the queue is empty, if it drains at a rate and nothing is added.
+// emptyAt returns the instant, in ms, at which the queue is empty, if it drains at a rate and nothing is added.
 func (q Queue) emptyAt(r bucket.Rate) int64 {
 	r.Burst = math.MaxInt64
 	return q.at + bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}.Wait(q.at, r.Burst)

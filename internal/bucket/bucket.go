@@ -55,7 +55,7 @@ func (r Rate) earned(since, now int64, begun uint64) (hi, lo uint64) {
 	return q, lo
 }
 
-// begun returns (t·amount) mod period: the earned part of the next millitoken at t, in units of 1/period.
+// begun returns the earned part of the next millitoken at t, in units of 1/period: (t·amount) mod period.
 func (r Rate) begun(t int64) uint64 {
 	period := uint64(r.Period)
 	hi, lo := bits.Mul64(uint64(t)%period, uint64(r.Amount)%period)
@@ -65,11 +65,11 @@ func (r Rate) begun(t int64) uint64 {
 	return bits.Rem64(hi, lo, period)
 }
 
-// Credit returns the refill since the stored instant that is not in Tokens yet. A clock at or behind that
-// instant earns nothing. If the credit is above MaxCredit, it returns MaxCredit and false.
+// Credit returns the refill, in millitokens, since the stored instant that is not in Tokens yet. A clock at or
+// behind that instant earns nothing. If the credit is above MaxCredit, it returns MaxCredit and false.
 func (s State) Credit(now int64) (credit int64, ok bool) {
 	if s.Period <= 0 {
-		return s.opened(now), true
+		return s.openedCredit(now), true
 	}
 	hi, lo := s.earned(s.Refilled, now, s.begun(s.Refilled))
 	if hi > 0 || lo > MaxCredit {
@@ -78,16 +78,17 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 	return int64(lo), true
 }
 
-// Level returns the level at now: min(burst, tokens + credit).
+// Level returns the level at now, in millitokens: min(burst, tokens + credit).
 func (s State) Level(now int64) int64 {
 	if s.Period <= 0 {
 		return s.quotaLevel(now)
 	}
-	return s.level(now, s.begun(s.Refilled))
+	return s.bucketLevel(now, s.begun(s.Refilled))
 }
 
-// level is Level of a token bucket. begun is Rate.begun at the refill instant.
-func (s State) level(now int64, begun uint64) int64 {
+// bucketLevel returns the level of a token bucket at now, in millitokens. begun is Rate.begun at the refill
+// instant.
+func (s State) bucketLevel(now int64, begun uint64) int64 {
 	if s.Tokens >= s.Burst {
 		return s.Burst
 	}
@@ -106,11 +107,12 @@ func (s State) Wait(now, need int64) int64 {
 		return s.quotaWait(now, need)
 	}
 	begun := s.begun(s.Refilled)
-	return s.wait(now, need, s.level(now, begun), begun)
+	return s.bucketWait(now, need, s.bucketLevel(now, begun), begun)
 }
 
-// wait is Wait of a token bucket at a level. begun is Rate.begun at the refill instant.
-func (s State) wait(now, need, level int64, begun uint64) int64 {
+// bucketWait returns the time in ms until a token bucket at a level reaches need; Never if need exceeds the
+// burst. begun is Rate.begun at the refill instant.
+func (s State) bucketWait(now, need, level int64, begun uint64) int64 {
 	if need <= level {
 		return 0
 	}
@@ -125,7 +127,7 @@ func (s State) wait(now, need, level int64, begun uint64) int64 {
 	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
 }
 
-// At returns the state as stored at now, with the refill in its tokens.
+// At returns the state as it would be stored at now, with the refill in its tokens.
 func (s State) At(now int64) State {
 	s.Tokens = s.Level(now)
 	if s.IsQuota() {
@@ -145,8 +147,8 @@ func (r Rate) FillTime(debt int64) int64 {
 	return ceilDiv(hi, lo, uint64(r.Amount))
 }
 
-// DebtCovered returns the deepest debt that is refilled to the burst within ms milliseconds on any phase of
-// the grid. It is negative if ms does not even fill an empty bucket.
+// DebtCovered returns the deepest debt, in millitokens, that is refilled to the burst within ms milliseconds on
+// any phase of the grid. It is negative if ms does not even fill an empty bucket.
 func (r Rate) DebtCovered(ms int64) int64 {
 	if r.Period <= 0 {
 		return r.quotaDebtCovered(ms)
@@ -166,8 +168,8 @@ func (r Rate) DebtCovered(ms int64) int64 {
 	return int64(filled) - r.Burst
 }
 
-// RefilledIn returns the refill in a number of microseconds, rounded down, at most MaxCredit. Of a quota it
-// is 0.
+// RefilledIn returns the refill, in millitokens, in a number of microseconds, rounded down, at most MaxCredit.
+// Of a quota, and of slots, it is 0.
 func (r Rate) RefilledIn(micros int64) int64 {
 	if micros <= 0 || r.Period <= 0 || r.Period > MaxCredit/1000 {
 		return 0
@@ -212,6 +214,7 @@ func SaturatingAdd(a, b int64) int64 {
 	}
 }
 
+// saturatingSub returns a - b, at most the largest int64.
 func saturatingSub(a, b int64) int64 {
 	if d := a - b; (d <= a) == (b >= 0) {
 		return d
@@ -286,8 +289,9 @@ func (s State) Decide(credit int64, a Amounts, w Way) Update {
 // reserveShare is the divisor of a burst for the usual reserve, and tokenSize is a token in millitokens.
 const reserveShare, tokenSize = 5, 1000
 
-// ReserveOf returns the amount of a limit that batch calls leave to interactive calls. n is the configured amount: 0 for
-// a fifth of the burst in whole tokens, below 0 for none. It is at most half of the burst.
+// ReserveOf returns the amount of a limit that batch calls leave to interactive calls, in millitokens. n is the
+// configured amount: 0 for a fifth of the burst in whole tokens, below 0 for none. It is at most half of the
+// burst.
 func (r Rate) ReserveOf(n int64) int64 {
 	switch {
 	case n < 0:
@@ -306,12 +310,12 @@ type Outlook struct {
 	Level, Wait, Full int64
 }
 
-// Outlook looks ahead from now for a need.
+// Outlook returns the level at now, and the waits from then on until a need fits and until the bucket is full.
 func (s State) Outlook(now, need int64) Outlook {
 	if s.Period <= 0 {
 		return Outlook{s.quotaLevel(now), s.quotaWait(now, need), s.quotaWait(now, s.Burst)}
 	}
 	begun := s.begun(s.Refilled)
-	level := s.level(now, begun)
-	return Outlook{level, s.wait(now, need, level, begun), s.wait(now, s.Burst, level, begun)}
+	level := s.bucketLevel(now, begun)
+	return Outlook{level, s.bucketWait(now, need, level, begun), s.bucketWait(now, s.Burst, level, begun)}
 }

@@ -46,8 +46,9 @@ func (s State) Opens(now int64) bool {
 	return s.IsQuota() && s.Windows().At(now) > s.Refilled
 }
 
-// opened returns the tokens that a quota has regained since its window, at most MaxCredit.
-func (s State) opened(now int64) int64 {
+// openedCredit returns the tokens that a quota has regained since its window, in millitokens, at most
+// MaxCredit. Slots regain none.
+func (s State) openedCredit(now int64) int64 {
 	if s.IsSlots() {
 		return 0
 	}
@@ -62,16 +63,17 @@ func (s State) opened(now int64) int64 {
 	return int64(lo)
 }
 
-// quotaLevel returns the level of a quota at now.
+// quotaLevel returns the level of a quota or of slots at now, in millitokens.
 func (s State) quotaLevel(now int64) int64 {
-	credit := s.opened(now)
+	credit := s.openedCredit(now)
 	if credit == 0 {
 		return s.Tokens
 	}
 	return min(s.Burst, s.Tokens+credit)
 }
 
-// quotaWait returns the time in ms until a quota holds need, without other traffic.
+// quotaWait returns the time in ms until a quota holds need, without other traffic; Never if need exceeds the
+// burst. For slots it is SlotLookMS, because calls end at any time.
 func (s State) quotaWait(now, need int64) int64 {
 	switch {
 	case need <= s.quotaLevel(now):
@@ -92,7 +94,8 @@ func (s State) quotaWait(now, need int64) int64 {
 // mostAhead bounds how many windows ahead the start of a window is computed.
 const mostAhead = 1_000_000
 
-// quotaFill returns the longest time until a quota at -debt is full again.
+// quotaFill returns the longest time in ms until a quota at -debt millitokens is full again; of slots, until
+// every hold has run out.
 func (r Rate) quotaFill(debt int64) int64 {
 	if r.IsSlots() { // until every hold has run out
 		return r.Hold() + 2*epochLength(r.Hold())
@@ -102,7 +105,8 @@ func (r Rate) quotaFill(debt int64) int64 {
 	return ceilDiv(hi, lo, 1)
 }
 
-// quotaDebtCovered returns the deepest debt that surely ends within ms.
+// quotaDebtCovered returns the deepest debt of a quota, in millitokens, that surely ends within ms. Of slots it
+// is MaxCredit.
 func (r Rate) quotaDebtCovered(ms int64) int64 {
 	if r.IsSlots() {
 		return MaxCredit

@@ -11,7 +11,7 @@ import (
 // to a later epoch. The free slots and those of all epochs always sum to the burst. Everything here is pure,
 // in millislots; instants are Unix ms.
 
-// Slots returns the rate of a limit of n slots with a hold in ms.
+// Slots returns the rate of a limit of n millislots with a hold in ms.
 func Slots(n, hold int64) Rate { return Rate{Burst: n, Amount: hold} }
 
 // IsSlots reports whether the rate is a rate of slots.
@@ -44,8 +44,8 @@ func EpochEnd(now, hold int64) int64 {
 	return (end + 999) / 1000
 }
 
-// IsPast reports whether the slots of an epoch are free again. That is an epoch after its end, because clocks
-// differ.
+// IsPast reports whether the slots of an epoch are free again at now, in Unix ms. That is an epoch's length
+// after its end, because clocks differ.
 func (e Epoch) IsPast(hold, now int64) bool { return now > e.End*1000+epochLength(hold) }
 
 // Occupied are the slots of a process at one limit.
@@ -94,7 +94,7 @@ func (o Occupied) DecideMoves(stored []Epoch, hold, now int64) Moves {
 	return m
 }
 
-// Free returns the number of freed slots. It is below 0 if the moves take more.
+// Free returns the number of freed slots, in millislots. It is below 0 if the moves take more.
 func (m *Moves) Free() int64 { return SumSlots(m.Past) + SumSlots(m.Back) - m.Again }
 
 // ChangesHeld reports whether the moves give back, renew or take again slots of the process. Slots for new calls and
@@ -105,13 +105,13 @@ func (m *Moves) ChangesHeld() bool { return len(m.Back) > 0 || len(m.Renewed) > 
 // Least of them. Least is 0 if no slot of the process leaves the epoch.
 type EpochChange struct{ End, Least, Add int64 }
 
-// Changes returns the changes of epochs, without the past ones.
+// Changes returns the changes of the epochs of the item by the moves, without the removal of past epochs.
 func (m *Moves) Changes() []EpochChange {
 	var changes []EpochChange
-	for _, e := range m.out() {
+	for _, e := range m.movedOut() {
 		changes = append(changes, EpochChange{End: e.End, Least: e.Slots, Add: -e.Slots})
 	}
-	in := m.into()
+	in := m.movedIn()
 	if in == 0 {
 		return changes
 	}
@@ -122,11 +122,11 @@ func (m *Moves) Changes() []EpochChange {
 	return append(changes, EpochChange{End: m.End, Add: in})
 }
 
-// into returns the number of slots that come into the epoch End. out returns the leaving slots of the process
-// by epoch.
-func (m *Moves) into() int64 { return m.New + m.Again + SumSlots(m.Renewed) }
+// movedIn returns the number of slots that come into the epoch End, in millislots.
+func (m *Moves) movedIn() int64 { return m.New + m.Again + SumSlots(m.Renewed) }
 
-func (m *Moves) out() (all []Epoch) {
+// movedOut returns the slots of the process that leave their epochs, by epoch.
+func (m *Moves) movedOut() (all []Epoch) {
 	for _, list := range [][]Epoch{m.Back, m.Renewed} {
 		for _, e := range list {
 			all = addSlots(all, e)
@@ -136,9 +136,10 @@ func (m *Moves) out() (all []Epoch) {
 }
 
 // IsHolding reports whether slots come into the epoch End.
-func (m *Moves) IsHolding() bool { return m.into() > 0 }
+func (m *Moves) IsHolding() bool { return m.movedIn() > 0 }
 
-// Expire drops ended epochs: the process has lost their slots.
+// Expire drops epochs that have ended at now, in Unix ms: the process has lost their slots. Copies of o keep
+// their lists.
 func (o *Occupied) Expire(now int64) {
 	ended := func(e Epoch) bool { return e.End*1000 <= now }
 	if slices.ContainsFunc(o.Epochs, ended) {
@@ -149,33 +150,34 @@ func (o *Occupied) Expire(now int64) {
 	}
 }
 
-// Landed books a landed write. Its new slots count as open.
+// Landed applies the moves of a landed write to the slots of the process. Its new slots count as open.
 func (o *Occupied) Landed(m *Moves) {
-	o.leave(m)
+	o.dropLeaving(m)
 	o.Open += m.New
-	if n := m.into(); n > 0 {
+	if n := m.movedIn(); n > 0 {
 		o.Epochs = addSlots(slices.Clone(o.Epochs), Epoch{m.End, n})
 	}
 }
 
-// Unanswered books a write without an answer. The process does not give its slots back again. A moved slot
-// counts until its old end. New slots belong to no call, and the next write takes slots again once more.
+// Unanswered applies the moves of a write without an answer. The process does not give its slots back again,
+// and a moved slot counts until its old end. New slots belong to no call, and the next write takes slots again
+// once more.
 func (o *Occupied) Unanswered(m *Moves) {
-	o.leave(m)
+	o.dropLeaving(m)
 	for _, e := range m.Renewed {
 		o.Doubtful = addSlots(slices.Clone(o.Doubtful), e)
 	}
 }
 
-// leave takes the slots that leave their epochs off those of the process.
-func (o *Occupied) leave(m *Moves) {
-	for _, e := range m.out() {
+// dropLeaving takes the slots that leave their epochs by the moves off those of the process.
+func (o *Occupied) dropLeaving(m *Moves) {
+	for _, e := range m.movedOut() {
 		o.Epochs = addSlots(slices.Clone(o.Epochs), Epoch{e.End, -e.Slots})
 	}
 }
 
-// Lapse drops a number of slots, the earliest first, and lowers Open by it. They stay in the item until their
-// hold runs out.
+// Lapse drops n millislots from the epochs, the earliest first, and lowers Open by n. They stay in the item
+// until their hold runs out.
 func (o *Occupied) Lapse(n int64) {
 	o.Open -= n
 	for len(o.Epochs) > 0 && n > 0 {
@@ -185,8 +187,8 @@ func (o *Occupied) Lapse(n int64) {
 	}
 }
 
-// Due returns the instant of the next write for the slots alone: to renew some, to give some back, or to take
-// some again. It is Never without slots.
+// Due returns the instant, in Unix ms, of the next write for the slots alone: to renew, give back, or take
+// again. It is Never without slots.
 func (o Occupied) Due(hold, now int64) int64 {
 	o.Expire(now)
 	known := SumSlots(o.Epochs) + SumSlots(o.Doubtful)
@@ -206,7 +208,7 @@ func (o Occupied) Due(hold, now int64) int64 {
 	return due
 }
 
-// PastSlots returns the number of slots of past epochs.
+// PastSlots returns the number of slots of past epochs, in millislots.
 func PastSlots(stored []Epoch, hold, now int64) (n int64) {
 	for _, e := range stored {
 		if e.IsPast(hold, now) {
@@ -226,7 +228,8 @@ func LastEnd(stored []Epoch) (ms int64) {
 	return ms
 }
 
-// addSlots adds slots to their epoch in a list, ordered by end. An empty epoch leaves the list.
+// addSlots adds slots to their epoch in a list, in place, and returns the list. The list is in the order of the
+// ends, and an empty epoch leaves it.
 func addSlots(list []Epoch, e Epoch) []Epoch {
 	i, there := slices.BinarySearchFunc(list, e.End, func(x Epoch, end int64) int { return int(x.End - end) })
 	if !there {
@@ -238,7 +241,7 @@ func addSlots(list []Epoch, e Epoch) []Epoch {
 	return list
 }
 
-// SumSlots returns the number of slots of all epochs.
+// SumSlots returns the number of slots of all epochs, in millislots.
 func SumSlots(list []Epoch) (n int64) {
 	for _, e := range list {
 		n += e.Slots
@@ -246,8 +249,8 @@ func SumSlots(list []Epoch) (n int64) {
 	return n
 }
 
-// SlotsSince returns the window of slots: the second of their take since the origin of the process, at least
-// 1. The item does not have it.
+// SlotsSince returns the window of slots that were taken in a second since the origin of the process, at least
+// 1. The item does not have that window.
 func SlotsSince(second int64) WindowID { return InLife(0, -max(1, second)) }
 
 // IsSlots reports whether the window is a window of slots.

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Ready returns the value that Get would return without waiting: a fresh value, or else the zero V. If a
-// fresh value is near its end, a background read with load replaces it.
+// Ready returns the value that Get would return without waiting: a fresh value, which counts as a hit, or else
+// the zero V. If a fresh value is near its end, a background read with load replaces it.
 func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V) {
 	v := c.Fresh(key)
-	if v != ready && c.Ahead > 0 && c.ends(key) {
-		c.running.DoChan(key.String(), c.fill(context.WithoutCancel(ctx), key, load, new(bool)))
+	if v != ready && c.Ahead > 0 && c.claimReadAhead(key) {
+		c.running.DoChan(key.String(), c.readFunc(context.WithoutCancel(ctx), key, load, new(bool)))
 	}
 	return v
 }
 
-// ends reports whether the caller must read a value ahead: it is near its end, no caller has begun to read
-// it, and no outage is known. It marks the value as being read.
-func (c *Loading[K, V]) ends(key K) bool {
+// claimReadAhead reports whether the caller must read a value ahead: it is near its end, no caller reads it,
+// and no outage is known. It then marks the value as being read.
+func (c *Loading[K, V]) claimReadAhead(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
 	if e == nil || e.evicted || e.servesWithin(now, c.TTL-c.Ahead-c.Spread) {
 		return false

@@ -31,8 +31,8 @@ func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	}
 }
 
-// Drop is Evict of one key, without a scan of the others. It does nothing if the value is evicted already,
-// because a caller that drops a key with each use would otherwise drop every read of it.
+// Drop removes the value of one key and drops its reads in flight. With MaxStale the value still serves if its
+// next read gets no answer. It does nothing if the value is evicted already.
 func (c *Loading[K, V]) Drop(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,8 @@ func (c *Loading[K, V]) Drop(key K) {
 	c.forget(c.entries.Peek(key))
 }
 
-// forget evicts the value of e. It does nothing if e is nil. c.mu must be held.
+// forget evicts the value of e and counts that; with MaxStale it stays for reads without an answer. It does
+// nothing if e is nil or evicted. c.mu must be held.
 func (c *Loading[K, V]) forget(e *entry[K, V]) {
 	if e == nil {
 		return

@@ -151,7 +151,8 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 	return &Loading[K, V]{Options: o, seed: maphash.MakeSeed(), entries: entries, fills: map[*fill[K]]struct{}{}}, nil
 }
 
-// Fresh returns the value of a key if it needs no read. Otherwise it returns the zero V and counts nothing.
+// Fresh returns the value of a key if it needs no read, and counts a hit. Otherwise it returns the zero V and
+// counts nothing.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
 	if e == nil || !e.servesWithin(c.Now(), c.TTL) || c.Ended != nil && c.Ended(e.value) {
@@ -212,13 +213,13 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if err := c.outage(); err != nil {
 		return c.whileAway(key, err)
 	}
-	old, how := c.stale(key)
+	old, how := c.findStale(key)
 	if how == useOld {
 		return old.value, nil
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	outcome := c.running.DoChan(key.String(), c.fill(shared, key, load, &executed))
+	outcome := c.running.DoChan(key.String(), c.readFunc(shared, key, load, &executed))
 	if how == readBeside {
 		return old.value, nil
 	}
@@ -229,7 +230,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if !left && !executed { // after leaving, executed may not be read: the read may be in flight still
 		c.countStats(func(s *Stats) { s.Coalesced++ })
 	}
-	if err != nil && (old.graceful && !c.definite(err) || old.value != none && c.isUnanswered(err)) {
+	if err != nil && (old.graceful && !c.isDefinite(err) || old.value != none && c.isUnanswered(err)) {
 		return old.value, nil
 	}
 	return v, err
@@ -279,10 +280,11 @@ func (c *Loading[K, V]) outage() error {
 	return c.Away()
 }
 
-// definite reports whether the error of a read is an answer of the store, by Options.Definite.
-func (c *Loading[K, V]) definite(err error) bool { return c.Definite != nil && c.Definite(err) }
+// isDefinite reports whether the error of a read is an answer of the store, by Options.Definite.
+func (c *Loading[K, V]) isDefinite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
-// isUnanswered reports whether the error of a read means that the store did not answer.
+// isUnanswered reports whether the error of a read means that the store did not answer. It is true for every
+// error during an outage.
 func (c *Loading[K, V]) isUnanswered(err error) bool {
 	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
 }
@@ -316,10 +318,10 @@ const (
 	readBeside                 // it starts a read and does not wait
 )
 
-// stale returns the usable value past its TTL, and what the caller must do: use it, read a new one and wait,
-// or read in the background. It marks the value as being read if the caller must read. If another caller has
-// just read a value, it returns that, to use.
-func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
+// findStale returns the usable value past its TTL, and the caller's action: use it, read a new one and wait, or
+// read in the background. It marks the value as being read if the caller must read, and counts a stale hit or a
+// miss. If another caller has just read a value, it returns that, to use.
+func (c *Loading[K, V]) findStale(key K) (past[V], refresh) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var none V
@@ -351,8 +353,9 @@ func (c *Loading[K, V]) stale(key K) (past[V], refresh) {
 	return old, readAndWait
 }
 
-// Reload reads the value again and stores it, regardless of the cached one. The read begins after the call.
-// Callers that wait for a read to begin share it. It returns the read's error, or ctx's once ctx has ended.
+// Reload reads the value again, stores it and returns it, regardless of the cached one. The read begins after
+// the call, and callers that wait for it to begin share it. It returns the read's error, or ctx's once ctx has
+// ended.
 func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, error) {
 	name, shared := key.String(), context.WithoutCancel(ctx)
 	outcome := c.next.DoChan(name, func() (any, error) {
@@ -360,7 +363,7 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 			ours := false
 			v, err, _ := c.running.Do(name, func() (any, error) {
 				c.next.Forget(name) // a caller from now on came after the start of this read
-				return c.fill(shared, key, load, &ours)()
+				return c.readFunc(shared, key, load, &ours)()
 			})
 			if ours {
 				return v, err
@@ -376,9 +379,10 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// fill returns the function that reads a value and stores it, unless it was evicted meanwhile. It sets *begun
-// when it starts. A failed read sets the earliest retry of the old value.
-func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
+// readFunc returns the function that reads a value and stores it, unless it was evicted meanwhile. It sets
+// *begun when it starts. After a failed read it removes the old value if the error is an answer, else it sets
+// the earliest retry.
+func (c *Loading[K, V]) readFunc(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
 	return func() (any, error) {
 		*begun = true
 		f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
@@ -410,7 +414,7 @@ func (c *Loading[K, V]) fill(ctx context.Context, key K, load Load[V], begun *bo
 			if c.entries.Add(entry[K, V]{key: key, value: v, read: read, negative: negative}) {
 				c.stats.Evictions++
 			}
-		case e != nil && c.definite(err):
+		case e != nil && c.isDefinite(err):
 			c.entries.Remove(key) // the store answered: the old value cannot be used
 		case e != nil:
 			now := c.Now()
@@ -446,7 +450,7 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	}
 }
 
-// countStats changes the statistics under the cache's lock.
+// countStats calls add with the statistics under the cache's lock.
 func (c *Loading[K, V]) countStats(add func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -473,14 +477,14 @@ type Held[K Key, V comparable] struct {
 // Hold returns the value that Fresh would return, for later checks by Still without a lookup. It counts
 // nothing. ok is false if the value is not fresh.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
-	k := c.entries.place(key)
+	k := c.entries.findPlace(key)
 	if k == nil || !k.value.servesWithin(c.Now(), c.TTL) {
 		return held, false
 	}
 	return Held[K, V]{k.value.value, k}, true
 }
 
-// Still reports whether Fresh would still return the held value at the time now. It counts as Fresh does.
+// Still reports whether Fresh would still return the held value at the time now. It counts a hit if so.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
 	if !e.servesWithin(now, c.TTL) || !c.entries.recordUse(held.place) {

@@ -394,7 +394,7 @@ func TestLoadingIsNotReadAgainJustAfterARead(t *testing.T) {
 		elapse(ttl)
 		require.Nil(t, c.Fresh("a"), "this caller has seen it old")
 		gets(t, c, s, 2, loadTakes)
-		v, how := c.stale("a")
+		v, how := c.findStale("a")
 		assert.Equal(t, useOld, how)
 		assert.Equal(t, 2, v.value.n)
 	})

@@ -62,27 +62,28 @@ func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], 
 // Get returns the value of a key and counts a use; nil for an absent key.
 func (r *Recent[K, V]) Get(key K) *V {
 	r.uses.Add(1)
-	return r.Again(key)
+	return r.GetUncounted(key)
 }
 
-// Again is Get for frequent repeated use. It records the use if that is due, but does not count it.
-func (r *Recent[K, V]) Again(key K) *V {
-	if k := r.place(key); k != nil && r.recordUse(k) {
+// GetUncounted returns the value of a key without counting a use, for frequent repeated use; nil for an absent
+// key. It records the use if that is due.
+func (r *Recent[K, V]) GetUncounted(key K) *V {
+	if k := r.findPlace(key); k != nil && r.recordUse(k) {
 		return &k.value
 	}
 	return nil
 }
 
-// Peek returns the value of a key without using it; nil for an absent key.
+// Peek returns the value of a key without counting or recording a use; nil for an absent key.
 func (r *Recent[K, V]) Peek(key K) *V {
-	if k := r.place(key); k != nil {
+	if k := r.findPlace(key); k != nil {
 		return &k.value
 	}
 	return nil
 }
 
-// place returns the place of a key's value; nil for an absent key.
-func (r *Recent[K, V]) place(key K) *kept[K, V] {
+// findPlace returns the list entry with a key's value; nil for an absent key. It counts no use.
+func (r *Recent[K, V]) findPlace(key K) *kept[K, V] {
 	hash := r.hash(key)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -118,7 +119,8 @@ func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	return r.insert(k)
 }
 
-// GetOrAdd returns the value of a key. For an absent key it adds one, filled by make.
+// GetOrAdd returns the value of a key and counts a use. For an absent key it adds one, filled by make under the
+// lock; without room it removes the oldest values that are not held.
 func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	if value := r.Get(key); value != nil {
 		return value
@@ -210,7 +212,7 @@ func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 	return evicted
 }
 
-// makeNewest makes a value the newest, unless it was removed meanwhile.
+// makeNewest makes a value the newest in the list, unless it was removed meanwhile. r.mu must be held.
 func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 	if key := r.keyOf(&k.value); r.find(r.hash(key), key) == k {
 		r.unlink(k)

@@ -155,15 +155,15 @@ func fill10(t *testing.T, c *Loading[name, *version], s *store) {
 // What is held and used stays in a cache that has no room for all.
 func TestUseOfWhatIsHeldIsNoted(t *testing.T) {
 	r := filled(t, 3)
-	held := r.place(0)
+	held := r.findPlace(0)
 	assert.Equal(t, pair{0, 0}, held.value)
 	assert.Equal(t, pair{1, 10}, *r.Get(1))
 	assert.True(t, r.recordUse(held))
 	assert.True(t, r.Add(pair{3, 30}), "for the value that is forgotten")
-	assert.Equal(t, pair{0, 0}, *r.Again(0))
+	assert.Equal(t, pair{0, 0}, *r.GetUncounted(0))
 	assert.Equal(t, []int{1, 3, 0}, r.Keys())
 	r.Remove(0)
 	assert.False(t, r.recordUse(held))
-	assert.Nil(t, r.Again(0))
+	assert.Nil(t, r.GetUncounted(0))
 	assert.Equal(t, []int{1, 3}, r.Keys(), "what is forgotten does not come back")
 }

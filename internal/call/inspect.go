@@ -46,7 +46,7 @@ func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, er
 		}
 		beside := lane.BesideOf(lv.lane)
 		v, err := beside.Inspect(ctx, lv.cfg, func(ctx context.Context) (*schema.Image, error) {
-			return d.Buckets.Takeover.ConvertBucket(ctx, lv.lane.Entity, lv.lane.Resource, d.Lanes.IDs.Slot)
+			return d.Buckets.Takeover.ReadOlderBucket(ctx, lv.lane.Entity, lv.lane.Resource, d.Lanes.IDs.Slot)
 		})
 		if err != nil {
 			return seen, d.Table.reasonAt(lv.lane, err)

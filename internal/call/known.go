@@ -137,7 +137,7 @@ func (rs *routes) unconfigured(r *Request, c *charged, err error) error {
 	case c.policy == Allow:
 		return nil
 	case c.policy == Local && rs.fallback != nil:
-		cfg := rs.fallback.At(rs.nowMS(), rs.clock.Tick())
+		cfg := rs.fallback.WithStamps(rs.nowMS(), rs.clock.Tick())
 		if len(r.Limits) > 0 {
 			cfg = config.Override(cfg, r.Limits, rs.nowMS(), rs.clock.Tick())
 		}

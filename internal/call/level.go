@@ -221,7 +221,7 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 			continue
 		}
 		h := lv.holding(t.Name)
-		c := h.To(t.Amount)
+		c := h.CorrectTo(t.Amount)
 		if lv.cfg.Shadow != 0 && lv.beyondShadow(h) {
 			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
 		}

@@ -29,17 +29,17 @@ var plainOrigins = func() map[sources.Source]*plan.Origin {
 	return origins
 }()
 
-// Compile makes the configuration of a bucket from limits that schema.CheckLimits returned. source is their
-// source. readAt is the time of their read, and tick orders that read within the process. A permanent bucket
-// has no ttl.
+// Compile makes the configuration of a bucket, in millitokens, from limits that schema.CheckLimits returned.
+// source is their source. readAt is the time of their read in Unix ms, and tick orders that read within the
+// process; a permanent bucket has no ttl.
 func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[source], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {
 		c.Limits[i] = bucketLimit(l, source)
 		c.Quotas = c.Quotas || l.IsQuota()
 		c.Slots = c.Slots || l.IsSlots()
-		c.Money |= bit(l.Unit != "", i)
-		c.Shadow |= bit(l.Shadow, i)
+		c.Money |= maskOf(l.Unit != "", i)
+		c.Shadow |= maskOf(l.Shadow, i)
 	}
 	c.Fingerprint = fingerprint(c.Limits, permanent)
 	if alerts := schema.AlertText(limits); alerts != nil {
@@ -48,16 +48,16 @@ func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool,
 	return c
 }
 
-// bit returns a mask with the i-th bit set if set is true, else 0. A configuration keeps such masks, one bit
+// maskOf returns a mask with the i-th bit set if set is true, else 0. A configuration keeps such masks, one bit
 // for each limit.
-func bit(set bool, i int) uint32 {
+func maskOf(set bool, i int) uint32 {
 	if set {
 		return 1 << i
 	}
 	return 0
 }
 
-// bucketLimit converts a stored limit to a limit of a bucket.
+// bucketLimit converts a stored limit, in whole tokens, to a limit of a bucket, in millitokens and ms.
 func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
@@ -70,8 +70,8 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Reserve: l.Reserve * milli, Longest: l.Longest.Milliseconds()}
 }
 
-// Override returns a configuration with the limits that a call brings (WithLimits). These are added to c, or
-// replace limits of the same name. No limit is removed.
+// Override returns a new configuration with the limits that a call brings (WithLimits). These are added to
+// those of c, or replace limits of the same name. No limit is removed, and c stays.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
@@ -116,8 +116,8 @@ func mergeAlerts(c, over *plan.Config) (alerts []string) {
 // inFlight marks a limit of calls in flight in a fingerprint.
 const inFlight = "calls in flight"
 
-// fingerprint identifies limits, sorted by name, and whether the bucket is permanent, in 8 bytes. It is the
-// same in every process, and changes with any parameter.
+// fingerprint returns 8 bytes that identify limits, sorted by name, and whether the bucket is permanent. It is
+// the same in every process, and changes with any parameter of a limit.
 func fingerprint(limits []schema.Limit, permanent bool) []byte {
 	buf := make([]byte, 1, 512)
 	if permanent {

@@ -6,14 +6,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Drop removes one configuration, and drops its reads in flight.
+// Drop removes the configuration of a key without a given plan, and all shared items. It drops their reads in
+// flight.
 func (c *Cache) Drop(key Key) {
 	c.shared.dropAll()
 	c.loading.Drop(key)
 }
 
-// Invalidate removes the configurations of an entity on a resource, and drops their reads in flight. "" means
-// every entity, or every resource.
+// Invalidate removes the configurations of an entity on a resource and all shared items, drops their reads in
+// flight, and wakes the waiters of NextEviction. "" means every entity, or every resource.
 func (c *Cache) Invalidate(entity, resource string) {
 	c.shared.dropAll()
 	c.evict(func(k Key) bool {
@@ -21,14 +22,16 @@ func (c *Cache) Invalidate(entity, resource string) {
 	})
 }
 
-// InvalidateEntities is Invalidate for entities on every resource.
+// InvalidateEntities removes the configurations of entities on every resource, drops their reads in flight, and
+// wakes the waiters of NextEviction.
 func (c *Cache) InvalidateEntities(ids map[string]bool) {
 	c.evict(func(k Key) bool { return ids[k.Entity] })
 }
 
-// InvalidateOwners removes the configurations that depend on sources of the owners. It checks each cached
-// configuration once, for any number of owners. Call it before and after the write of a change, because a
-// read that began before the end of the write may have the old items.
+// InvalidateOwners removes the configurations that depend on sources of the owners, drops their reads in
+// flight, and wakes the waiters of NextEviction. It checks each cached configuration once, for any number of
+// owners. Call it before and after the write of a change, because a read that began before the end of the write
+// may have the old items.
 func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
 	if slices.ContainsFunc(owners, func(o schema.ConfigOwner) bool { return o.Entity == "" }) {
 		c.shared.dropAll()
@@ -53,19 +56,20 @@ func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
 	}
 }
 
-// evict removes the configurations with matching keys, and drops their reads in flight.
+// evict removes the configurations with matching keys, drops their reads in flight, and wakes the waiters of
+// NextEviction.
 func (c *Cache) evict(match func(Key) bool) {
 	c.loading.Evict(match)
 	c.given.evict(match)
-	c.wake()
+	c.wakeWaiters()
 }
 
-// evictPlans removes the configurations made from plans on the matching resources. It drops all reads in
-// flight of those resources, because their plans are not known yet.
+// evictPlans removes the configurations made from plans on the matching resources, and wakes the waiters of
+// NextEviction. It drops all reads in flight of those resources, because their plans are not known yet.
 func (c *Cache) evictPlans(plans map[string]bool, match func(Key) bool) {
 	c.loading.EvictValues(match, func(cfg *Resolved) bool { return plans[cfg.Plan] })
 	c.given.evictPlans(plans, match)
-	c.wake()
+	c.wakeWaiters()
 }
 
 // NextEviction returns a channel that is closed at the next invalidation.
@@ -78,8 +82,8 @@ func (c *Cache) NextEviction() <-chan struct{} {
 	return c.evicted
 }
 
-// wake closes the channel of NextEviction, which wakes its waiters.
-func (c *Cache) wake() {
+// wakeWaiters closes the channel of NextEviction, if a caller waits for it.
+func (c *Cache) wakeWaiters() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.evicted != nil {

@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// withRaises returns the configuration for the time from an instant on, in Unix ms, with the raises that are
-// then in force. It is linked to the configurations that follow the end of each raise. c is the configuration
-// without raises.
+// withRaises returns a configuration with the raises that are in force from an instant on, in Unix ms; c itself
+// without such raises. It is linked to the configurations that follow the end of each raise. c is the
+// configuration without raises.
 func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	inForce, _, ends := v.At(from)
 	if ends == 0 {
@@ -38,7 +38,8 @@ func (c *Resolved) hasRaiseEnded(now func() int64) bool {
 	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }
 
-// inForce returns the configuration without the raises that may have ended by DynamoDB's clock.
+// inForce returns the configuration that follows the raises of cfg that may have ended by DynamoDB's clock; cfg
+// itself if none has.
 func (c *Cache) inForce(cfg *Resolved) *Resolved {
 	for cfg.seldom != nil && cfg.hasRaiseEnded(c.clock.LatestMS) {
 		cfg = cfg.seldom.after

@@ -36,8 +36,7 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
 }
 
-// fresh returns the cached configuration of a key, or nil unless it and the plan's items are within their
-// TTL.
+// fresh returns the cached configuration of a key if it and the plan's items are within their TTL; else nil.
 func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	c := g.resolved.Fresh(key)
 	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.planItemsKey()) != c.givenPlan() {
@@ -80,8 +79,8 @@ func (g *givenConfigs) readPlanItems(ctx context.Context, read *configRead) (*pl
 // sameItem reports whether two items are equal.
 func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
 
-// noteDispute remembers the plan that a call gives for an entity. It logs if calls give another plan for an
-// entity, once per cache.
+// noteDispute remembers the plan that a call gives for an entity. If the entity's last call gave another plan,
+// it logs that, once per cache.
 func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
 	last := g.of.Get(entity)
 	if last != nil && last.plan == plan {

@@ -23,12 +23,12 @@ func (v *Verdict) addRaises(source sources.Source, raises []schema.ConfigRaise) 
 	}
 }
 
-// dropIdleRaises drops the raises that raise no limit in force. A source can raise its own limits and those
-// of less specific sources.
+// dropIdleRaises removes from v.Raises those that raise no limit in force. A source can raise its own limits
+// and those of less specific sources.
 func (v *Verdict) dropIdleRaises() {
 	v.Raises = slices.DeleteFunc(v.Raises, func(r Raise) bool {
 		return !slices.ContainsFunc(v.Limits, func(l Limit) bool {
-			_, raised := r.Of(l.ConfigLimit)
+			_, raised := r.ApplyTo(l.ConfigLimit)
 			return raised && rankOf(r.Source) <= rankOf(l.Source)
 		})
 	})
@@ -41,10 +41,10 @@ func rankOf(source sources.Source) int {
 	return slices.IndexFunc(items[:], func(l sourceItem) bool { return l.source == source })
 }
 
-// Of returns a raised limit: with the capacity of the raise, the refill in proportion, and a burst of no less
-// than the capacity. It returns false for a limit that the raise does not apply to: a quota, one of another
-// name or period, one that is as large already, and one with too large a raised refill.
-func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
+// ApplyTo returns a limit as the raise makes it: with the raise's capacity, the refill in proportion, and a
+// burst of at least the capacity. It returns false, and the limit unchanged, for quotas, slots, another name or
+// period, and a limit that is as large or would refill too much.
+func (r Raise) ApplyTo(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	if l.Name != r.Name || l.Window != "" || l.IsSlots() || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false
 	}
@@ -60,7 +60,7 @@ func (r Raise) Of(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	return l, true
 }
 
-// EndsMS returns the end in Unix ms.
+// EndsMS returns the end of the raise in Unix ms.
 func (r Raise) EndsMS() int64 { return r.Until * 1000 }
 
 // At returns the limits in force at an instant, in Unix ms: each with its largest raise that has not ended.
@@ -72,7 +72,7 @@ func (v *Verdict) At(ms int64) (limits []Limit, raised []Raise, ends int64) {
 		var by *Raise
 		for j := range v.Raises {
 			r := &v.Raises[j]
-			if to, raises := r.Of(stored); raises && ms < r.EndsMS() && to.Capacity > limits[i].Capacity {
+			if to, raises := r.ApplyTo(stored); raises && ms < r.EndsMS() && to.Capacity > limits[i].Capacity {
 				limits[i].ConfigLimit, by = to, r
 			}
 		}

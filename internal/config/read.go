@@ -80,8 +80,9 @@ type Said struct {
 	Record schema.EntityRecord
 }
 
-// Read reads the sources of an entity on a resource, and returns the limits in force by them. It neither uses
-// nor changes the cache. It fails with the reason that the limits are unknown, or with an error of the store.
+// Read reads the sources of an entity on a resource, and returns the limits in force by them, without raises.
+// It neither uses nor changes the cache. It fails with the reason that the limits are unknown, or with an error
+// of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &configRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.readItems(ctx)
@@ -108,8 +109,8 @@ type configRead struct {
 	done atomic.Pointer[Found]
 }
 
-// load reads and resolves a configuration for the cache, and calls Options.Loaded. It logs a failure that
-// leaves an older configuration in use.
+// load reads and resolves a configuration for the cache, and calls Options.Loaded with the time and the error.
+// It logs a failure that leaves an older configuration in use.
 func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.now()
@@ -171,7 +172,7 @@ func (r *configRead) readItems(ctx context.Context) (*storedItems, schema.Item, 
 		return nil, nil, err
 	}
 	items.Resource, items.System = found[resource], found[system]
-	items.Entity, items.EntityDefault = mostSpecific(found, entity, entityDefault)
+	items.Entity, items.EntityDefault = pickItems(found, entity, entityDefault)
 	if item := found[meta]; item != nil {
 		items.record, items.recorded = schema.DecodeLink(item), true
 	}
@@ -190,8 +191,8 @@ func (r *configRead) readItems(ctx context.Context) (*storedItems, schema.Item, 
 	return items, found[bucket], err
 }
 
-// readShared returns the items of keys. It takes items of the shared keys from memory if they are recent, and
-// reads the others with read. items gets the oldest time of a read.
+// readShared returns the items of keys: those of the shared keys from memory if they are recent, the others by
+// read. It stores read shared items for others, and sets the oldest time of a read in items.
 func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, read func(keys []schema.Key) (map[schema.Key]schema.Item, error)) (map[schema.Key]schema.Item, error) {
 	c := r.of
 	shared = slices.DeleteFunc(shared, func(key schema.Key) bool { return !slices.Contains(keys, key) })
@@ -217,8 +218,8 @@ func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, r
 	return found, nil
 }
 
-// ownersToConvert returns the owners whose limits the read must also look for in the table's older layout. They
-// are the owners of its sources, without the plan and without items from memory.
+// ownersToConvert returns the owners of the read's sources whose limits must also be looked for in the table's
+// older layout. It leaves out the plan, and items from memory.
 func (r *configRead) ownersToConvert() []schema.ConfigOwner {
 	if r.of.own {
 		return nil
@@ -259,13 +260,13 @@ func (r *configRead) readPlan(ctx context.Context, plan string, items *storedIte
 	if err != nil {
 		return nil, nil, err
 	}
-	own, all = mostSpecific(found, ofResource, ofAll)
+	own, all = pickItems(found, ofResource, ofAll)
 	return own, all, nil
 }
 
-// mostSpecific returns the items of an owner for a resource and for every resource. A resource with the
-// default's name has only the default's item.
-func mostSpecific(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key) (own, all schema.Item) {
+// pickItems returns the items of an owner for a resource and for every resource; nil for an absent one. A
+// resource with the default's name has only the default's item.
+func pickItems(found map[schema.Key]schema.Item, ofResource, ofAll schema.Key) (own, all schema.Item) {
 	if ofResource != ofAll {
 		own = found[ofResource]
 	}

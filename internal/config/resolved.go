@@ -36,7 +36,7 @@ type Resolved struct {
 	seldom *seldom
 }
 
-// RecordReadAt returns the time before the read of the entity's record, by the clock of ReadAt.
+// RecordReadAt returns the time before the read of the entity's record, in Unix ms by the clock of ReadAt.
 func (c *Resolved) RecordReadAt() int64 { return c.ReadAt + c.elder.Milliseconds() }
 
 // HasSameContent reports whether two configurations without raises have the same content, apart from the times
@@ -131,22 +131,22 @@ func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	if len(v.Limits) == 0 {
 		return cfg, nil
 	}
-	cfg.Limits = v.compile(cfg, items.given != nil)
+	cfg.Limits = v.compileLimits(cfg, items.given != nil)
 	if len(v.Raises) > 0 {
 		cfg = cfg.withRaises(&v, cfg.ReadAt)
 	}
 	return cfg, nil
 }
 
-// compile returns the configuration of the bucket from the limits in force. of has its times and marks. given
-// means that the call has named the plan. It clears v.Hidden if v is unlimited.
-func (v *Verdict) compile(of *Resolved, given bool) *plan.Config {
+// compileLimits returns the configuration of the bucket from the limits in force. of has its times and marks.
+// given means that the call has named the plan. It clears v.Hidden if v is unlimited.
+func (v *Verdict) compileLimits(of *Resolved, given bool) *plan.Config {
 	c := Compile(storedOf(v.Limits), v.Source, of.Permanent, of.ReadAt, of.Tick)
 	c.Group = of.Group
 	counted := uint32(0)
 	for i, l := range v.Limits {
 		c.Limits[i].Source = string(l.Source)
-		counted |= bit(l.Counted, i)
+		counted |= maskOf(l.Counted, i)
 	}
 	if v.Unlimited { // a call may name any limit
 		v.Hidden = nil
@@ -181,8 +181,9 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// resolveSources applies the sources and checks the limits in force, with their defaults. It returns an
-// *Invalid that names the source of a bad limit.
+// resolveSources applies the sources, fills in the defaults of the limits in force, and checks these. It
+// returns an *Invalid that names the source of a bad limit, and a *Malformed for a kind of limit unknown to
+// this version.
 func (i *storedItems) resolveSources() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
@@ -213,7 +214,7 @@ func (i *storedItems) resolveSources() (Verdict, error) {
 }
 
 // parentConfig returns the bucket's configuration for calls of its children that charge only the limits made
-// for the parent or its plan. It is nil if there are none.
+// for the parent or its plan. It is nil if there are none. It is made once, and cached in c.
 func (c *Resolved) parentConfig() *plan.Config {
 	known := c.asParent.Load()
 	if known == nil {
@@ -317,16 +318,17 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	return &Fallback{compiled: *Compile(limits, sources.Options, false, 0, 0)}
 }
 
-// At returns the limiter's own limits as the configuration of a bucket, with the given stamps of a read.
-func (f *Fallback) At(readAt, tick int64) *plan.Config {
+// WithStamps returns the limiter's own limits as the configuration of a bucket, with the given stamps of a
+// read.
+func (f *Fallback) WithStamps(readAt, tick int64) *plan.Config {
 	c := f.compiled
 	c.ReadAt, c.Tick = readAt, tick
 	return &c
 }
 
-// LimitsOf returns the limits of a bucket for a call; nil if it has none. Without stored limits these are the
-// fallback's, the limiter's own. If parent is true, the call charges the bucket as a parent's, and only with
-// the limits made for the parent or its plan.
+// LimitsOf returns the configuration of a bucket for a call; nil if nothing limits it. Without stored limits it
+// has the fallback's, the limiter's own, and is cached in r. If parent is true, the call charges the bucket as
+// a parent's, and only with the limits made for the parent or its plan.
 func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if parent {
 		return r.parentConfig()
@@ -340,7 +342,7 @@ func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if known := r.fallback.Load(); known != nil && known.from == f {
 		return &known.cfg
 	}
-	c := &compiledFallback{from: f, cfg: *f.At(r.ReadAt, r.Tick)}
+	c := &compiledFallback{from: f, cfg: *f.WithStamps(r.ReadAt, r.Tick)}
 	if r.Counted {
 		c.cfg.Shadow = 1<<len(c.cfg.Limits) - 1
 		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Counted = c.cfg.Shadow })

@@ -36,8 +36,8 @@ var texts = map[sources.Source]words{
 	sources.Override: {"the list of WithLimits (source override)", "", ""},
 }
 
-// UnknownReason returns the reason and the remedy of an error about a limit that no source has, given the
-// source that won.
+// UnknownReason returns the reason, as text, and the remedy of an error about a limit that no source has, given
+// the source that won. Both are empty for a source without a text.
 func UnknownReason(won sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	switch {

@@ -29,10 +29,10 @@ type NamedBucket struct {
 	Config *plan.Config
 }
 
-// CheckNames refuses amounts for limits that no source has, because a misspelt name would be admitted for
-// ever. It refuses a limit of the entity's own bucket that is hidden by a more specific list, even if another
-// bucket has it, because nothing would tell that it is not charged. With IgnoreUnknown it permits other
-// unknown names, if some source has one of the call's limits. It returns nil if the names are good.
+// CheckNames returns an *Invalid for an amount of a limit that no source has, because a misspelt name would be
+// admitted for ever. It also refuses a limit of the entity's own bucket that a more specific list hides. With
+// IgnoreUnknown it permits other unknown names if some source has one of the call's limits; nil means good
+// names.
 func (f *Fallback) CheckNames(n *Named) *Invalid {
 	if len(n.Buckets) == 0 {
 		if n.Unlimited {

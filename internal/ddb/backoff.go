@@ -13,7 +13,8 @@ type Backoff struct {
 	First, Most time.Duration
 }
 
-// Wait returns the wait after a try, counted from 0. It is above 0 and at most Most.
+// Wait returns the random wait after a try, counted from 0. It is above 0 and at most Most, and does not wait
+// itself.
 func (b Backoff) Wait(try int) time.Duration {
 	most := b.Most
 	if try = max(try, 0); try < 62 && b.First<<try>>try == b.First {

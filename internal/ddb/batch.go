@@ -56,8 +56,8 @@ type BatchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Get reads any number of items, consistently unless Eventual is set. An absent item has no entry. Equal keys
-// are sent once, because DynamoDB refuses duplicates.
+// Get returns a map from the keys to their items, consistently read unless Eventual is set. An absent item has
+// no entry. Equal keys are sent once, because DynamoDB refuses duplicates.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for wanted := distinctKeys(keys); len(wanted) > 0; {
@@ -115,7 +115,7 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 	return nil
 }
 
-// distinctKeys returns the keys in DynamoDB's form, in order and without repetitions.
+// distinctKeys returns the keys as DynamoDB attribute maps, in order and without repetitions.
 func distinctKeys[K BatchKey](keys []K) []Item {
 	asked := make(map[K]bool, len(keys))
 	wanted := make([]Item, 0, len(keys))

@@ -84,7 +84,8 @@ type breakerView struct {
 	opened, closed, lasting chan struct{}
 }
 
-// publishState copies the state for State, Open and the channels, which take no lock. b.mu must be held.
+// publishState copies the state to b.view for State, Open and the channels, which take no lock. b.mu must be
+// held.
 func (b *Breaker) publishState() {
 	b.view.Store(&breakerView{state: b.state(), next: b.outage.next, opened: b.opened, closed: b.closed, lasting: b.lasting})
 }
@@ -124,7 +125,8 @@ func (b *Breaker) Begin() Call {
 	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
 }
 
-// Answer is End for a request that succeeded. It panics if the call's breaker is nil.
+// Answer reports to the breaker that the request succeeded, which closes it if it was open. It panics if the
+// call's breaker is nil.
 func (c Call) Answer() {
 	b := c.breaker
 	b.mu.Lock()
@@ -140,9 +142,9 @@ func (c Call) Answer() {
 	}
 }
 
-// End reports the outcome of the request. It returns the diagnosis corrected for this table. If the table has
-// answered before, an unknown host is an outage. While the table is open, the diagnosis has the time until
-// the next probe.
+// End reports the outcome of the request to the breaker, which may open or close. It returns the diagnosis
+// corrected for this table: if the table has answered before, an unknown host is an outage. While the table is
+// open, RetryAfter is the time until the next probe.
 func (c Call) End(d Diagnosis) Diagnosis {
 	b := c.breaker
 	if b == nil {
@@ -166,8 +168,8 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// recordAnswer records an answer of the table at the time now. If the breaker was open, it closes it, admits
-// requests in growing numbers (the trial), and queues the change for reportChanges. b.mu must be held.
+// recordAnswer records an answer of the table at the time now. If the breaker was open, it closes it, lets a
+// few requests go first (the trial), and queues the change for reportChanges. b.mu must be held.
 func (b *Breaker) recordAnswer(now time.Time) {
 	b.heard.Store(now.UnixNano())
 	first := b.outage.answers == 0
@@ -291,7 +293,7 @@ func (b *Breaker) Stop() {
 	}
 }
 
-// Start undoes Stop for the requests that begin from now on.
+// Start lets requests that begin from now on open the breaker again, after Stop.
 func (b *Breaker) Start() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -306,7 +308,7 @@ func (b *Breaker) State() State {
 	return b.view.Load().state
 }
 
-// Open reports whether the table does not answer.
+// Open reports whether the table does not answer. It is false for a nil breaker.
 func (b *Breaker) Open() bool { return b != nil && b.view.Load().state.Open }
 
 // state returns the present state. b.mu must be held.
@@ -319,7 +321,8 @@ func (b *Breaker) state() State {
 	return s
 }
 
-// Opened returns a channel that is closed while the table is open. After an outage there is a new one.
+// Opened returns a channel that is closed while the table is open; nil for a nil breaker. After an outage there
+// is a new one.
 func (b *Breaker) Opened() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -347,8 +350,8 @@ func (b *Breaker) Closed() <-chan struct{} {
 // always is a closed channel.
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// Generation returns the number of outages so far that ended with an answer.
-func (b *Breaker) Generation() uint64 {
+// CountOutages returns the number of outages so far that ended with an answer.
+func (b *Breaker) CountOutages() uint64 {
 	if b == nil {
 		return 0
 	}

@@ -106,7 +106,7 @@ func TestBreakerOpensAndClosesByProbe(t *testing.T) {
 		assert.False(t, tb.State().Open)
 		assert.True(t, tb.State().EverAnswered)
 		assert.False(t, isClosed(tb.Opened()), "a new channel")
-		assert.Equal(t, uint64(1), tb.Generation())
+		assert.Equal(t, uint64(1), tb.CountOutages())
 		assert.Equal(t, time.Now(), tb.LastAnswer())
 		assert.Zero(t, tb.RetryAfter())
 		synctest.Wait()
@@ -170,7 +170,7 @@ func TestStopEndsTheProbesAndForgets(t *testing.T) {
 		<-closed
 		synctest.Wait() // and no goroutine is left, or the bubble deadlocks
 		assert.False(t, tb.State().Open)
-		assert.Zero(t, tb.Generation(), "nothing was answered")
+		assert.Zero(t, tb.CountOutages(), "nothing was answered")
 		assert.Len(t, tb.changes, 1, "nothing to tell")
 		c.End(Classify(errUnheard, t.Context()))
 		assert.False(t, tb.State().Open, "it began before")
@@ -198,7 +198,7 @@ func TestStopDuringAProbe(t *testing.T) {
 		tb.wakes(nil)
 		tb.Stop()
 		synctest.Wait()
-		assert.Zero(t, tb.Generation())
+		assert.Zero(t, tb.CountOutages())
 	})
 }
 
@@ -239,7 +239,7 @@ func TestNoBreakerIsAlwaysClosed(t *testing.T) {
 	assert.True(t, isClosed(b.Closed()))
 	assert.False(t, isClosed(b.Opened()))
 	assert.Zero(t, b.RetryAfter())
-	assert.Zero(t, b.Generation())
+	assert.Zero(t, b.CountOutages())
 	assert.Zero(t, b.LastAnswer())
 	b.Stop()
 }

@@ -26,13 +26,14 @@ func Classify(err error, caller context.Context) Diagnosis {
 	if errors.As(err, &known) {
 		return known.diagnosis
 	}
-	d := classify(err, caller)
+	d := classifyError(err, caller)
 	d.Err = err
 	return d
 }
 
-// classify is Classify for an error without a diagnosis of its own. It leaves Err empty.
-func classify(err error, caller context.Context) Diagnosis {
+// classifyError returns the meaning of an error without a diagnosis of its own, as Classify does. It leaves Err
+// empty.
+func classifyError(err error, caller context.Context) Diagnosis {
 	switch {
 	case errors.Is(err, ErrUnprocessed):
 		return Diagnosis{Verdict: Throttled, Answered: true}
@@ -102,5 +103,5 @@ var errTimeout = errors.New("no answer within the request timeout")
 // errHeldBack is the cause of a request that this process failed to send in time.
 var errHeldBack = errors.New("this process held the request back, and DynamoDB has no part in it; see the client's retry mode (AWS_RETRY_MODE)")
 
-// timedOut reports whether Bound's timeout ended the context.
+// timedOut reports whether Bound's timeout ended the context, and not the caller.
 func timedOut(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errTimeout) }

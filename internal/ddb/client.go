@@ -40,7 +40,7 @@ type spares struct{ aws.RetryerV2 }
 // IsErrorRetryable implements aws.Retryer. It refuses to repeat a throttled request, and leaves other errors to
 // the client's own retryer.
 func (s spares) IsErrorRetryable(err error) bool {
-	return classify(err, context.Background()).Verdict != Throttled && s.RetryerV2.IsErrorRetryable(err)
+	return classifyError(err, context.Background()).Verdict != Throttled && s.RetryerV2.IsErrorRetryable(err)
 }
 
 type options = []func(*dynamodb.Options)
@@ -117,16 +117,16 @@ func (c *Client) breakerFor(in any) *Breaker {
 	return c.breaker
 }
 
-// FailFast returns a client that sends nothing while the table is open, except in the first moment. A request
-// then fails at once, unsent. IsOpen recognises its error.
+// FailFast returns a copy of the client that sends nothing while the table is open, except in the first moment.
+// A request then fails at once, unsent. IsOpen recognises its error.
 func (c *Client) FailFast() *Client {
 	hasty := *c
 	hasty.failFast = true
 	return &hasty
 }
 
-// WithControlTimeout returns a client with the longer timeout of control requests. It is for the changes of
-// administrators, so that a late success is not reported as unconfirmed.
+// WithControlTimeout returns a copy of the client with the longer timeout of control requests. It is for the
+// changes of administrators, so that a late success is not reported as unconfirmed.
 func (c *Client) WithControlTimeout() *Client {
 	patient := *c
 	patient.timeout = max(c.timeout, ControlTimeout)
@@ -196,67 +196,70 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 	return out, withDiagnosis(call.End(t.correctDiagnosis(Classify(err, ctx), timeout)))
 }
 
-// GetItem implements the client.
+// GetItem sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.GetItem, in, o)
 }
 
-// PutItem implements the client.
+// PutItem sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	return sendTracked(ctx, c, c.api.PutItem, in, o)
 }
 
-// UpdateItem implements the client.
+// UpdateItem sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
 }
 
-// DeleteItem implements the client.
+// DeleteItem sends the request within the timeout, and reports its outcome to the breaker of its table. It
+// panics if the user's client has no such method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
 	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
 }
 
-// Query implements the client.
+// Query sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return sendTracked(ctx, c, c.api.Query, in, o)
 }
 
-// Scan implements the client.
+// Scan sends the request within the timeout, and reports its outcome to the breaker of its table. It panics if
+// the user's client has no such method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	return sendTracked(ctx, c, c.scan.Scan, in, o)
 }
 
-// BatchGetItem implements the client.
+// BatchGetItem sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
 }
 
-// BatchWriteItem implements the client.
+// BatchWriteItem sends the request within the timeout, and reports its outcome to the breaker of its table. It
+// panics if the user's client has no such method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
-// TransactWriteItems implements the client.
+// TransactWriteItems sends the request within the timeout, and reports its outcome to the breaker of its table.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
 }
 
-// CreateTable implements the client.
+// CreateTable sends the request within ControlTimeout or longer. It reports to no breaker.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	return sendControl(ctx, c, c.api.CreateTable, in, o)
 }
 
-// DescribeTable implements the client.
+// DescribeTable sends the request within ControlTimeout or longer. It reports to no breaker.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTable, in, o)
 }
 
-// UpdateTimeToLive implements the client.
+// UpdateTimeToLive sends the request within ControlTimeout or longer. It reports to no breaker.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.UpdateTimeToLive, in, o)
 }
 
-// DescribeTimeToLive implements the client.
+// DescribeTimeToLive sends the request within ControlTimeout or longer. It reports to no breaker.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTimeToLive, in, o)
 }

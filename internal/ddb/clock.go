@@ -64,7 +64,7 @@ func (c *Clock) Corrected(t time.Time) time.Time {
 	return t
 }
 
-// NowMS is Now in milliseconds since 1970.
+// NowMS returns the corrected time in Unix ms.
 func (c *Clock) NowMS() int64 { return c.Corrected(c.Source()).UnixMilli() }
 
 // Tick returns a number larger than every number it returned before. It orders, within the process, the start
@@ -73,15 +73,15 @@ func (c *Clock) Tick() int64 { return c.ticks.Add(1) }
 
 // SureMS returns the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as far as its
 // offset is known.
-func (c *Clock) SureMS() int64 { return c.bound(&c.low) }
+func (c *Clock) SureMS() int64 { return c.boundMS(&c.low) }
 
 // LatestMS returns the latest possible time of DynamoDB's clock, in ms since 1970, as far as its offset is
 // known.
-func (c *Clock) LatestMS() int64 { return c.bound(&c.top) }
+func (c *Clock) LatestMS() int64 { return c.boundMS(&c.top) }
 
-// bound returns the source's time plus an offset, in Unix ms. The offset is c.low or c.top, the bounds of the
-// difference to DynamoDB's clock, which it reads under the lock.
-func (c *Clock) bound(offset *time.Duration) int64 {
+// boundMS returns the source's time plus an offset, in Unix ms. The offset is c.low or c.top, the bounds of the
+// difference to DynamoDB's clock, which it reads under the lock. A clock that does not correct returns NowMS.
+func (c *Clock) boundMS(offset *time.Duration) int64 {
 	if !c.correct {
 		return c.NowMS()
 	}
@@ -98,7 +98,8 @@ func (c *Clock) bound(offset *time.Duration) int64 {
 func (c *Clock) Corrects() bool { return c.correct }
 
 // Observe corrects the clock by the Date of an answer from DynamoDB that was read just now. asked is the time
-// at which the request was sent, by the clock's source.
+// at which the request was sent, by the clock's source. It does nothing if the clock does not correct, or
+// without a Date.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return

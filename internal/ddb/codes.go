@@ -69,9 +69,9 @@ func classifyCode(err error, code string) Diagnosis {
 	case known:
 	case status >= http.StatusInternalServerError:
 		k = isSilent
-	case !isCode(code) && refusesLoad(status): // from a proxy
+	case !isAWSCode(code) && refusesLoad(status): // from a proxy
 		k = isThrottled
-	case !isCode(code): // a 4xx without a code of DynamoDB: another server
+	case !isAWSCode(code): // a 4xx without a code of DynamoDB: another server
 		k = isSetting
 	default:
 		k.verdict = Failed
@@ -84,8 +84,9 @@ func classifyCode(err error, code string) Diagnosis {
 	return d
 }
 
-// isCode reports whether a code is from a service of AWS.
-func isCode(code string) bool { return code != "" && code != "UnknownError" }
+// isAWSCode reports whether a code is from a service of AWS. It is false for an empty code, and for the SDK's
+// UnknownError.
+func isAWSCode(code string) bool { return code != "" && code != "UnknownError" }
 
 // refusesLoad reports whether an HTTP status alone, such as a proxy's, means that the request came at a time of
 // too much load.

@@ -34,7 +34,7 @@ const (
 	TokenMismatch
 )
 
-// String names the verdict as observers see it.
+// String returns the name of the verdict, as observers see it.
 func (v Verdict) String() string {
 	return [...]string{"landed", "refused", "conflicted", "throttled", "unsent", "unconfirmed", "failed", "token mismatch"}[v]
 }

@@ -18,8 +18,8 @@ const permissions = "docs/permissions.md"
 
 var action = regexp.MustCompile(`dynamodb:[A-Za-z]+`)
 
-// Explain returns the wrong setting behind an error, and the way to correct it. It returns "" for another
-// error, or for one that explains itself.
+// Explain returns a text about the wrong setting behind an error, and the way to correct it. It returns "" for
+// another error, or for one that explains itself.
 func Explain(err error) string {
 	var known *requestError
 	if errors.As(err, &known) {
@@ -94,8 +94,8 @@ func DeniesAccess(err error) bool {
 	return ok && (api.ErrorCode() == "AccessDeniedException" || api.ErrorCode() == "AccessDenied")
 }
 
-// explainDenial names the action that is not allowed. A message without an action is about something else,
-// such as the table's key in KMS, and is returned unchanged.
+// explainDenial returns a text that names the action that is not allowed. A message without an action is about
+// something else, such as the table's key in KMS, and is returned unchanged.
 func explainDenial(err error, message string) string {
 	missing := action.FindString(message)
 	var op *smithy.OperationError
@@ -111,8 +111,8 @@ func explainDenial(err error, message string) string {
 	return "the role may not perform " + missing + "; allow it, see " + permissions
 }
 
-// throttlingReasons returns the tables or indexes, with their exceeded limits, that DynamoDB gives as reasons
-// of a throttled request; "" without reasons.
+// throttlingReasons returns a text with the tables or indexes, and their exceeded limits, that DynamoDB gives
+// as reasons of a throttled request; "" without reasons.
 func throttlingReasons(err error) string {
 	var reasons []types.ThrottlingReason
 	if e, ok := errors.AsType[*types.ThrottlingException](err); ok {

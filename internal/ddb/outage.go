@@ -90,7 +90,7 @@ func (o *outage) countFast(at time.Time) bool {
 	return len(o.fast) >= fastNeeded
 }
 
-// countProbe counts a probe that starts.
+// countProbe counts a probe of the outage when it starts.
 func (o *outage) countProbe() { o.probes++ }
 
 // scheduleProbe sets the time of the next probe, after one without an answer: half of the wait and up to

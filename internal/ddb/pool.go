@@ -25,10 +25,9 @@ type probeKey struct{}
 // mostBeside bounds the requests of one check.
 const mostBeside = 512
 
-// probeAnew asks whether the table answers on a new connection. It closes the idle connections first. Some
-// clients cannot close them: the SDK's BuildableClient, and wrappers. A request may then get a pooled
-// connection, which may be dead. It therefore repeats the request at once, until one is answered or fails on a
-// new connection.
+// probeAnew asks whether the table answers on a new connection, and returns the diagnosis of the deciding
+// request. It closes the idle connections first. If a client cannot close them, it repeats the request at once
+// until one is answered or fails on a new connection.
 func probeAnew(ctx context.Context, request func(context.Context) error) Diagnosis {
 	type outcome struct {
 		Diagnosis
@@ -85,8 +84,8 @@ type check struct {
 }
 
 // answersAnew reports whether the table answers a check on a connection that was opened after began, the start
-// of an HTTP request. Then that request's own connection is dead. It waits for the check, at most until ctx
-// ends.
+// of an HTTP request. It starts a check if none began since, and waits for it, at most until ctx ends. It is
+// false without a Probe.
 func (b *Breaker) answersAnew(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false

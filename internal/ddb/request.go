@@ -13,7 +13,8 @@ import (
 // openError is the error of a request that was not sent because the table does not answer.
 type openError struct{ cause error }
 
-// Error names the failure that opened the breaker, if it is still open.
+// Error says that the table did not answer before, and names the failure that opened the breaker, if it is
+// still open.
 func (e *openError) Error() string {
 	if e.cause == nil { // it has just come back
 		return "it did not answer before"
@@ -61,17 +62,17 @@ func (e *requestError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// Worded rewords the error of a request to a service of AWS, if this package has words for it: for requests
-// to DynamoDB, and for errors that keep any request from being sent.
-func Worded(ctx context.Context, service string, err error) error {
+// RewordError returns the error of a request to DynamoDB in this package's words. It does so too for errors
+// that keep a request to any service of AWS from being sent. Any other error, and nil, stays.
+func RewordError(ctx context.Context, service string, err error) error {
 	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !timedOut(ctx) && !failedForCredentials(err) {
 		return err
 	}
 	return withDiagnosis(Classify(err, ctx))
 }
 
-// withDiagnosis returns an error that carries the diagnosis, so that Classify returns it later. It is nil if
-// the diagnosis has no error.
+// withDiagnosis returns the diagnosis's error in one that carries the diagnosis, so that Classify returns it
+// later. It returns nil if the diagnosis has no error.
 func withDiagnosis(d Diagnosis) error {
 	if d.Err == nil {
 		return nil

@@ -16,7 +16,7 @@ const (
 	arn = "arn:"
 )
 
-// CheckTable returns the error in the name of a table, or "".
+// CheckTable returns a text about the error in the name of a table, or "".
 func CheckTable(name string) string {
 	if strings.HasPrefix(name, arn) {
 		return ""

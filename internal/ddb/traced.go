@@ -99,7 +99,8 @@ func (t *tracedRequest) IsErrorRetryable(err error) bool {
 	return t.redating || (t.retryer.IsErrorRetryable(err) || isCut(err)) && (most <= 0 || tries < most)
 }
 
-// MaxAttempts implements aws.RetryerV2. It adds one try for a signature that was refused for its date.
+// MaxAttempts implements aws.RetryerV2. It returns the bound of the request's own retryer plus one, for a
+// signature that was refused for its date; 0 for no bound.
 func (t *tracedRequest) MaxAttempts() int {
 	if most := t.retryer.MaxAttempts(); most > 0 {
 		return most + 1
@@ -128,7 +129,8 @@ func (t *tracedRequest) GetInitialToken() func(error) error {
 	return t.retryer.GetInitialToken() //nolint:staticcheck // part of the interface
 }
 
-// GetAttemptToken implements aws.RetryerV2. The adaptive mode waits here.
+// GetAttemptToken returns the request's own token for a try, and records whether it was refused. In the
+// adaptive mode it waits.
 func (t *tracedRequest) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	release, err := t.retryer.GetAttemptToken(ctx)
 	t.refused = err != nil
@@ -209,8 +211,8 @@ func (t *tracedRequest) answersAnew(ctx context.Context, began time.Time) bool {
 	return t.breaker.answersAnew(ctx, began)
 }
 
-// checkBody checks the table on a new connection if an answer on a pooled one broke off. It sets t.dead if
-// the table answers there.
+// checkBody checks the table on a new connection if an answer on a pooled one broke off, and sets t.dead if the
+// table answers there. It closes the client's idle connections for that.
 func (t *tracedRequest) checkBody(err error) {
 	if !t.pooled.IsZero() && isCut(err) && !callerEnded(t.ctx) {
 		t.dead = t.answersAnew(t.ctx, t.pooled)
@@ -244,8 +246,8 @@ type waiting struct {
 	watched watch
 }
 
-// watchConnections returns a context in which net/http reports the connections of HTTP requests, if the breaker has a
-// probe.
+// watchConnections returns a context in which net/http reports the connections of HTTP requests to w. It
+// returns ctx itself if the breaker has no probe.
 func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
 	if b == nil || b.opts.Probe == nil {
 		return ctx
@@ -256,7 +258,7 @@ func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time
 	return w.ctx
 }
 
-// recordStart records the beginning of one HTTP request at the time began; gotConn then starts its check.
+// recordStart records the beginning of one HTTP request at the time began. gotConn then schedules its check.
 func (w *waiting) recordStart(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

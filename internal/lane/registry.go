@@ -141,7 +141,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 
 // Memo returns the value that the limiter stored for a bucket. It is nil for a bucket without one.
 func (s *Registry) Memo(entity, resource string) any {
-	if l := s.byKey.Again(bucketKey{entity, resource}); l != nil {
+	if l := s.byKey.GetUncounted(bucketKey{entity, resource}); l != nil {
 		if memo := l.Memo.Load(); memo != nil {
 			return memo.Of
 		}

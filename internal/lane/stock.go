@@ -43,9 +43,9 @@ func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now i
 	}
 	sent, ok = k.parcels.Serve(asked, now)
 	if ok {
-		k.parcels.Admitted(asked, now)
+		k.parcels.CountAdmitted(asked, now)
 	}
-	return sent, ok, k.parcels.Low(now)
+	return sent, ok, k.parcels.IsLow(now)
 }
 
 // holdsFor reports whether the held tokens belong to the current bucket and to a configuration. If they
@@ -67,7 +67,7 @@ func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 
 // putBack returns served amounts to the stock. The tokens keep their age.
 func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
-	k.parcels.Withdrawn(asked, now)
+	k.parcels.UncountServed(asked, now)
 	switch {
 	case !bytes.Equal(r.Image.Of(), k.debited.Of()): // the bucket is gone, and its counter
 	case sameConfig(r.Config, k.cfg) && plan.SameLives(r.Image, k.debited):
@@ -183,7 +183,7 @@ func (k *stock) expire(now int64) (due, holds bool) {
 // wait returns the time until the oldest tokens lapse.
 func (k *stock) wait(now int64) time.Duration {
 	wait := k.horizon
-	if at, held := k.parcels.Ends(); held {
+	if at, held := k.parcels.LapseTime(); held {
 		wait = min(wait, time.Duration(at-now+1)*time.Millisecond)
 	}
 	return max(wait, time.Millisecond)
@@ -205,7 +205,7 @@ func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 	for _, o := range carried {
 		o.AddTo(&own)
 		if o.Take && !o.Prefetch {
-			k.parcels.Admitted(o.Amounts, now)
+			k.parcels.CountAdmitted(o.Amounts, now)
 		}
 	}
 	if before == nil || !bytes.Equal(before.Of(), after.Of()) {
@@ -213,7 +213,7 @@ func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 	}
 	for i, name := range after.Set.Names {
 		if j := before.Set.Index(name); j >= 0 {
-			k.parcels.Moved(name, own.Consumed(name), after.Limits[i].Consumed-before.Limits[j].Consumed, now)
+			k.parcels.RecordTraffic(name, own.Consumed(name), after.Limits[i].Consumed-before.Limits[j].Consumed, now)
 		}
 	}
 }

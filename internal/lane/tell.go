@@ -18,7 +18,7 @@ type telling struct {
 
 // silent reports whether a bucket is known not to answer.
 func (d telling) silent(key bucketKey) bool {
-	l := d.lanes.byKey.Again(key)
+	l := d.lanes.byKey.GetUncounted(key)
 	return l != nil && l.Contact.silent()
 }
 

@@ -139,14 +139,14 @@ func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Tu
 			return Turned{}, p, &MalformedError{err}
 		}
 		limits = append(limits, limit)
-		p.Writes = append(p.Writes, t.Table.Delete(limit.Key, limit.Unchanged))
+		p.Writes = append(p.Writes, t.Table.DeletePart(limit.Key, limit.Unchanged))
 	}
 	turned.Limits, turned.Superseded = len(limits), len(limits) > 0 && turned.Item != nil
 	if err := tooMany(of, len(limits)); err != nil || len(limits) == 0 || turned.Superseded {
 		return turned, p, err
 	}
 	turned.Item = t.composeBucket(of, limits)
-	put := t.Table.Put(turned.Item, schema.Statement{Condition: schema.CreateCondition})
+	put := t.Table.PutPart(turned.Item, schema.Statement{Condition: schema.CreateCondition})
 	p.Writes = append([]types.TransactWriteItem{put}, p.Writes...)
 	return turned, p, nil
 }
@@ -233,10 +233,10 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 		return Turned{}, p, err
 	}
 	for i := range limits {
-		p.Writes = append(p.Writes, t.Table.Delete(limits[i].Key, limits[i].Unchanged))
+		p.Writes = append(p.Writes, t.Table.DeletePart(limits[i].Key, limits[i].Unchanged))
 	}
 	if !won {
-		p.Writes = append(p.Writes, t.Table.Put(item, schema.ConfigUnchanged(stored)))
+		p.Writes = append(p.Writes, t.Table.PutPart(item, schema.ConfigUnchanged(stored)))
 		p.Writes = append(p.Writes, t.listed(of, stored)...)
 	}
 	return Turned{Item: item, Limits: len(limits), Superseded: won}, p, nil
@@ -248,10 +248,10 @@ func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWr
 	switch owner := of.Owner.Normal(); {
 	case owner.Entity != "" && stored == nil:
 		if st, ok := schema.CountConfigs(map[string]int64{owner.Resource: 1}); ok {
-			return []types.TransactWriteItem{t.Table.Update(of.Keys.EntityResources(), st)}
+			return []types.TransactWriteItem{t.Table.UpdatePart(of.Keys.EntityResources(), st)}
 		}
 	case owner.Entity == "" && owner.Resource != "":
-		return []types.TransactWriteItem{t.Table.Update(of.Keys.Resources(), schema.ListResources([]string{owner.Resource}, false))}
+		return []types.TransactWriteItem{t.Table.UpdatePart(of.Keys.Resources(), schema.ListResources([]string{owner.Resource}, false))}
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func (l *Lock) Take(ctx context.Context) error {
 		if !free {
 			return table.Proposal{}, &fault.LockedError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
 		}
-		put := l.Table.Put(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
+		put := l.Table.PutPart(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil
 	})
 	if unconfirmed(err) {
@@ -112,6 +112,6 @@ func (l *Lock) write(ctx context.Context, op string, statement func() schema.Sta
 			}
 		}
 		tried = true
-		return table.Proposal{Writes: []types.TransactWriteItem{l.Table.Update(l.Key, statement())}}, nil
+		return table.Proposal{Writes: []types.TransactWriteItem{l.Table.UpdatePart(l.Key, statement())}}, nil
 	})
 }

@@ -23,13 +23,13 @@ type average struct {
 	at  int64
 }
 
-// add adds n at now.
+// add adds n to the decayed sum at now, but not below 0. memory is the time of its decay in ms.
 func (a *average) add(n float64, now, memory int64) {
 	a.sum = max(0, a.sumAt(now, memory)+n)
 	a.at = max(a.at, now)
 }
 
-// sumAt returns the sum, decayed up to an instant.
+// sumAt returns the sum, decayed up to an instant; it changes nothing.
 func (a *average) sumAt(now, memory int64) float64 {
 	if now <= a.at || a.sum == 0 {
 		return a.sum
@@ -54,7 +54,7 @@ type limitDemand struct {
 	passed bool
 }
 
-// demandOf returns the demand of a limit. It looks at index place first.
+// demandOf returns the demand of a limit, and adds an empty one for a new limit. It looks at index place first.
 func (d *demand) demandOf(name string, place int) *limitDemand {
 	if place < len(d.limits) && d.limits[place].name == name {
 		return &d.limits[place]
@@ -68,15 +68,15 @@ func (d *demand) demandOf(name string, place int) *limitDemand {
 	return &d.limits[len(d.limits)-1]
 }
 
-// Admitted counts a call admitted at now, from memory or not.
-func (s *Stock) Admitted(amounts []plan.Signed, now int64) { s.demand.count(amounts, 1, now) }
+// CountAdmitted counts a call admitted at now, from memory or not, in the demand.
+func (s *Stock) CountAdmitted(amounts []plan.Signed, now int64) { s.demand.countCall(amounts, 1, now) }
 
-// Withdrawn takes back the count of a recently served call that another bucket denied, because only admitted
+// UncountServed takes a recently served call that another bucket denied off the demand, because only admitted
 // calls justify a prefetch.
-func (s *Stock) Withdrawn(amounts []plan.Signed, now int64) { s.demand.count(amounts, -1, now) }
+func (s *Stock) UncountServed(amounts []plan.Signed, now int64) { s.demand.countCall(amounts, -1, now) }
 
-// count adds a call, or with sign -1 subtracts one.
-func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
+// countCall adds a call and its amounts to the averages, or with sign -1 subtracts one.
+func (d *demand) countCall(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
 		l := d.demandOf(amounts[i].Name, i)
@@ -85,15 +85,16 @@ func (d *demand) count(amounts []plan.Signed, sign float64, now int64) {
 	}
 }
 
-// Moved adds the change of a limit's counter since the last image, and the part of it by this process, in
-// millitokens.
-func (s *Stock) Moved(name string, own, all, now int64) {
+// RecordTraffic adds a change of a limit's counter, all, and this process's part of it, own, to the averages,
+// both in millitokens.
+func (s *Stock) RecordTraffic(name string, own, all, now int64) {
 	l := s.demand.demandOf(name, 0)
 	l.own.add(float64(max(0, own)), now, trafficMS)
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }
 
-// shareOfTraffic returns this process's share of the traffic of a limit, above 0 and at most 1.
+// shareOfTraffic returns this process's share of the traffic of a limit, above 0 and at most 1; 1 without known
+// traffic.
 func (l *limitDemand) shareOfTraffic(now int64) float64 {
 	all := l.all.sumAt(now, trafficMS)
 	if all <= 0 {

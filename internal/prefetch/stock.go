@@ -30,7 +30,7 @@ type parcel struct {
 // New returns an empty stock with a horizon in ms.
 func New(horizon int64) *Stock { return &Stock{horizon: horizon} }
 
-// Add adds the tokens debited by a write that was sent at an instant.
+// Add adds to the held tokens those that a write debited, which was sent at an instant in ms.
 func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	i := len(s.parcels)
 	for i > 0 && s.parcels[i-1].sent > sent {
@@ -41,14 +41,14 @@ func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 		i++
 	}
 	for _, a := range amounts {
-		add(&s.held, a)
-		add(&s.parcels[i-1].left, a)
+		addAmount(&s.held, a)
+		addAmount(&s.parcels[i-1].left, a)
 	}
 }
 
-// Serve takes amounts for a call at now, all or nothing, the oldest first. sent is the start of the oldest
-// debit used, so that the tokens can be put back. Tokens debited as counted by a level above serve only calls
-// that it counts too, and other tokens only other calls.
+// Serve takes amounts for a call at now, all or nothing, the oldest first; tokens that are too old lapse
+// before. sent is the start of the oldest debit used, so that the tokens can be put back. Tokens debited as
+// counted by a level above serve only calls that it counts too, and other tokens only other calls.
 func (s *Stock) Serve(asked []plan.Signed, now int64) (sent int64, ok bool) {
 	s.Expire(now)
 	for i := range asked {
@@ -88,7 +88,7 @@ func (s *Stock) takeLimit(place int, asked *plan.Signed) {
 // dropEmpty removes the oldest parcels that are empty.
 func (s *Stock) dropEmpty() {
 	empty := 0
-	for empty < len(s.parcels) && !positive(s.parcels[empty].left) {
+	for empty < len(s.parcels) && !anyPositive(s.parcels[empty].left) {
 		empty++
 	}
 	if empty > 0 {
@@ -99,31 +99,32 @@ func (s *Stock) dropEmpty() {
 // Expire moves the tokens that are too old at now to the lapsed ones.
 func (s *Stock) Expire(now int64) {
 	for len(s.parcels) > 0 && now-s.parcels[0].sent > s.horizon {
-		s.expire(s.parcels[0].left)
+		s.lapseHeld(s.parcels[0].left)
 		s.parcels = slices.Delete(s.parcels, 0, 1)
 	}
 }
 
-// Lapse adds amounts that are not held any more to the lapsed tokens, so that they come off the counter.
+// Lapse adds amounts that are not held to the lapsed tokens, which come off the counter later.
 func (s *Stock) Lapse(amounts []plan.Signed) {
 	for _, a := range amounts {
-		add(&s.lapsed, a)
+		addAmount(&s.lapsed, a)
 	}
 }
 
 // LapseAll moves all held tokens to the lapsed ones.
 func (s *Stock) LapseAll() {
 	for _, p := range s.parcels {
-		s.expire(p.left)
+		s.lapseHeld(p.left)
 	}
 	s.parcels = s.parcels[:0]
 }
 
-func (s *Stock) expire(amounts []plan.Signed) {
+// lapseHeld moves amounts from the held tokens to the lapsed ones. The caller removes their parcel.
+func (s *Stock) lapseHeld(amounts []plan.Signed) {
 	for _, a := range amounts {
-		add(&s.held, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
+		addAmount(&s.held, plan.Signed{Name: a.Name, Amount: -a.Amount, Passed: -a.Passed})
 		if a.Amount > 0 {
-			add(&s.lapsed, a)
+			addAmount(&s.lapsed, a)
 		}
 	}
 }
@@ -150,7 +151,7 @@ func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
 // Held returns the held tokens of a limit, in millitokens.
 func (s *Stock) Held(name string) int64 { return s.heldOf(name, 0) }
 
-// heldOf is Held for a limit that is probably at index place.
+// heldOf returns the held tokens of a limit, in millitokens. The limit is probably at index place.
 func (s *Stock) heldOf(name string, place int) int64 {
 	if i := index(s.held, name, place); i >= 0 {
 		return s.held[i].Amount
@@ -158,15 +159,16 @@ func (s *Stock) heldOf(name string, place int) int64 {
 	return 0
 }
 
-// Ends returns the instant at which the oldest held tokens lapse; false if no tokens are held.
-func (s *Stock) Ends() (at int64, ok bool) {
+// LapseTime returns the instant, in ms, at which the oldest held tokens lapse; false if no tokens are held.
+func (s *Stock) LapseTime() (at int64, ok bool) {
 	if len(s.parcels) == 0 {
 		return 0, false
 	}
 	return s.parcels[0].sent + s.horizon, true
 }
 
-func positive(amounts []plan.Signed) bool {
+// anyPositive reports whether one of the amounts is above 0.
+func anyPositive(amounts []plan.Signed) bool {
 	for i := range amounts {
 		if amounts[i].Amount > 0 {
 			return true
@@ -175,7 +177,7 @@ func positive(amounts []plan.Signed) bool {
 	return false
 }
 
-// amountIn returns the amount of a limit, 0 if it is not listed.
+// amountIn returns the amount of a limit in a list, in millitokens; 0 if it is not listed.
 func amountIn(list []plan.Signed, name string) int64 {
 	if i := index(list, name, 0); i >= 0 {
 		return list[i].Amount
@@ -208,12 +210,14 @@ func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 	return held.Amount >= asked.Amount && (held.Passed == held.Amount) == (asked.Passed == asked.Amount) && (held.Passed == 0) == (asked.Passed == 0)
 }
 
-func add(list *[]plan.Signed, a plan.Signed) {
+// addAmount adds an amount to the entry of its limit in a list, and makes the entry in name order if there is
+// none.
+func addAmount(list *[]plan.Signed, a plan.Signed) {
 	to := entryOf(list, a.Name)
 	to.Amount, to.Passed = to.Amount+a.Amount, to.Passed+a.Passed
 }
 
-// entryOf points to a limit's entry. It adds a new one in name order.
+// entryOf returns a pointer to a limit's entry in a list. It adds a new one in name order.
 func entryOf(list *[]plan.Signed, name string) *plan.Signed {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {

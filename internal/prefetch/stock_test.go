@@ -204,7 +204,7 @@ func busy(horizon, rate int64) (*Stock, int64) {
 	s, now := New(horizon), int64(0)
 	for now < 2000 {
 		now += 1000 / rate
-		s.Admitted([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
+		s.CountAdmitted([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
 	}
 	return s, now
 }
@@ -226,7 +226,7 @@ func TestWantIsWhatTheHorizonNeeds(t *testing.T) {
 		_, ok := s.Serve([]plan.Signed{{Name: "rpm", Amount: milli}}, now)
 		assert.True(t, ok)
 	}
-	assert.True(t, s.Low(now))
+	assert.True(t, s.IsLow(now))
 	assert.NotEmpty(t, s.Want(level(1000, 1000), now), "a quarter is left")
 }
 
@@ -235,7 +235,7 @@ func TestNothingIsWantedOfWhatIsScarce(t *testing.T) {
 	assert.Nil(t, s.Want(level(500, 1000), now), "half full")
 	assert.Nil(t, s.Want(func(string) (Level, bool) { return Level{}, false }, now), "a limit that the bucket does not have")
 	assert.EqualValues(t, 10*milli, amountIn(s.Want(level(510, 1000), now), "rpm"), "down to half")
-	s.Moved("rpm", 10, 40, now)
+	s.RecordTraffic("rpm", 10, 40, now)
 	assert.EqualValues(t, 2*milli, amountIn(s.Want(level(510, 1000), now), "rpm"), "a quarter of the traffic takes a quarter of it, in whole tokens")
 }
 
@@ -245,12 +245,12 @@ func TestNothingIsWantedWithoutALimit(t *testing.T) {
 	s, now := New(1000), int64(0)
 	for now < 2000 {
 		now += 10
-		s.Admitted(amounts(1, 100), now)
+		s.CountAdmitted(amounts(1, 100), now)
 	}
 	levels := map[string]Level{"rpm": {Level: 501 * milli, Burst: 1000 * milli}, "tpm": {Level: 1_000_000 * milli, Burst: 1_000_000 * milli}}
 	at := func(name string) (Level, bool) { l, ok := levels[name]; return l, ok }
 	assert.EqualValues(t, milli, amountIn(s.Want(at, now), "rpm"))
-	s.Moved("rpm", 1, 2, now)
+	s.RecordTraffic("rpm", 1, 2, now)
 	assert.Nil(t, s.Want(at, now))
 }
 
@@ -260,7 +260,7 @@ func TestWantOfTheLargest(t *testing.T) {
 	s, now := New(10_000), int64(0)
 	for now < 20_000 {
 		now++
-		s.Admitted([]plan.Signed{{Name: "rpm", Amount: largest * milli}}, now)
+		s.CountAdmitted([]plan.Signed{{Name: "rpm", Amount: largest * milli}}, now)
 	}
 	assert.EqualValues(t, (largest-largest/2)*milli, amountIn(s.Want(level(largest, largest), now), "rpm"))
 	assert.Nil(t, s.Want(level(1, 1), now), "a burst of one has no half to spare")

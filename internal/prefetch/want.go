@@ -14,13 +14,15 @@ const (
 	milli = 1000
 )
 
-// target returns the target amount of a limit at now, in millitokens.
+// target returns the amount of a limit that the stock aims to hold at now, in millitokens, by the recent
+// demand.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
 	return int64(min(targetPart*l.used.sumAt(now, memoryMS)/memoryMS*float64(s.horizon), most))
 }
 
-// Low reports whether the stock of some limit is so small that more has to be debited.
-func (s *Stock) Low(now int64) bool {
+// IsLow reports whether the stock of some limit is so small that more has to be debited. It is false for fewer
+// than four calls a second.
+func (s *Stock) IsLow(now int64) bool {
 	if s.demand.calls.sumAt(now, memoryMS)*1000/memoryMS < leastCalls {
 		return false
 	}
@@ -42,7 +44,7 @@ type Level struct{ Level, Burst int64 }
 // are lost to the bucket, so nothing is debited ahead where tokens are scarce.
 func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Signed {
 	s.Expire(now)
-	if !s.Low(now) {
+	if !s.IsLow(now) {
 		return nil
 	}
 	var want []plan.Signed

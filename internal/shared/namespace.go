@@ -57,7 +57,7 @@ func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) er
 		return &guarded
 	}
 	guarded.Guard = &table.Guard{
-		Check: t.Check(key, schema.NamespaceIsActive()),
+		Check: t.CheckPart(key, schema.NamespaceIsActive()),
 		Why: func(ctx context.Context) error {
 			item, err := t.Get(ctx, "read the namespace", key)
 			if err != nil {

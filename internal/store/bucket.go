@@ -135,8 +135,8 @@ func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*sc
 	return image, nil
 }
 
-// WritePause writes the end of a bucket's pause, or removes the pause. It does not create a missing bucket.
-// op names the change in errors.
+// WritePause writes the end of a bucket's pause, or removes the pause, as st says. It does not create a missing
+// bucket, and returns nil if the condition of st fails. op names the change in errors.
 func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st schema.Statement) error {
 	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, UpdateExpression: &st.Update, ConditionExpression: &st.Condition,

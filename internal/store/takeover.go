@@ -65,9 +65,9 @@ func (o *Takeover) wasChecked(place string) bool {
 // mostLooks bounds the number of owners with limits read at once.
 const mostLooks = 16
 
-// ReadLimits reads the limits of owners in the older layout. The second result is true if it asked the table.
-// Configurations read earlier may then be out of date, because another process may have converted the limits
-// meanwhile.
+// ReadLimits returns the limits of owners in the older layout. looked is true if it asked the table.
+// Configurations read earlier may then be out of date, because another process may have converted the limits.
+// It leaves out plans, and owners that were found to have none lately.
 func (o *Takeover) ReadLimits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
@@ -106,9 +106,9 @@ func (o *Takeover) ReadLimits(ctx context.Context, owners ...schema.ConfigOwner)
 	return older, looked, nil
 }
 
-// ConvertBucket reads a bucket of the older layout that is absent in today's, and converts it. It returns nil
-// if the bucket is absent in both. Its errors can be shown to users.
-func (o *Takeover) ConvertBucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
+// ReadOlderBucket reads a bucket of the older layout that is absent in today's, and returns its image in
+// today's form. It writes nothing. It returns nil if the bucket is absent in both.
+func (o *Takeover) ReadOlderBucket(ctx context.Context, entity, resource string, slot int) (*schema.Image, error) {
 	if o.layout.CompositeOnly() {
 		return nil, nil
 	}
@@ -123,7 +123,8 @@ func (o *Takeover) ConvertBucket(ctx context.Context, entity, resource string, s
 	return image, nil
 }
 
-// UnreadableError returns the error for users about limits that cannot be decoded.
+// UnreadableError returns the *fault.ValidationError for users about limits of the older layout that cannot be
+// decoded. Any other error, and nil, stays.
 func UnreadableError(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
 		return &fault.ValidationError{
@@ -153,7 +154,7 @@ func (o *Takeover) ConvertConfig(ctx context.Context, owner schema.ConfigOwner) 
 	return nil
 }
 
-// bucketOf returns the identity of a bucket in the older layout.
+// bucketOf returns the names of a bucket in the older layout.
 func (o *Takeover) bucketOf(entity, resource string) schema.Legacy {
 	return schema.Legacy{Keys: o.keys, IsBucket: true, Owner: schema.ConfigOwner{Entity: entity, Resource: resource}}
 }

@@ -45,8 +45,8 @@ func (t *Table) withGuard(p Proposal) Proposal {
 	return p
 }
 
-// guardError asks the guard for its error after a condition of a transaction did not hold. It is nil without a
-// guard, or if the guard's own condition holds.
+// guardError returns the guard's error after a condition of a transaction did not hold. It is nil for another
+// verdict, without a guard, or if the guard's own condition holds.
 func (t *Table) guardError(ctx context.Context, v ddb.Verdict) error {
 	if v != ddb.Refused || t.Guard == nil {
 		return nil
@@ -55,7 +55,7 @@ func (t *Table) guardError(ctx context.Context, v ddb.Verdict) error {
 }
 
 // Change makes the change that propose returns. After a conflict it calls propose again, which must read its
-// inputs again. An error of propose ends the change.
+// inputs again, up to Tries times; then it returns an *UnavailableError. An error of propose ends the change.
 func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
 	for attempt := 1; ; attempt++ {
 		p, err := propose()
@@ -68,12 +68,9 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 	}
 }
 
-// Try sends a proposal once. attempt is its number among the attempts of the change, from 1. After a conflict
-// with other writers it waits and sets again: the caller must propose again, from new reads.
-//
-// Every change is a transaction, because the SDK gives a transaction a client token that
-// stays the same when it retries: a change with a lost answer is not made twice, and
-// is not mistaken for another writer's.
+// Try sends a proposal once, as a transaction, because the SDK gives that a client token that stays the same
+// when it retries. attempt is its number among the attempts of the change, from 1. again is true after a
+// conflict or throttling, once it has waited: the caller must propose again, from new reads.
 func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (again bool, err error) {
 	if len(p.Writes) == 0 {
 		return false, nil
@@ -124,30 +121,32 @@ func (t *Table) resolveUnanswered(ctx context.Context, op string, p Proposal, ca
 	return failure
 }
 
-// Put returns the part of a transaction that puts an item under a condition; the zero Statement is
-// unconditional.
-func (t *Table) Put(item schema.Item, st schema.Statement) types.TransactWriteItem {
+// PutPart returns the part of a transaction that puts an item under a condition; the zero Statement is
+// unconditional. It sends nothing.
+func (t *Table) PutPart(item schema.Item, st schema.Statement) types.TransactWriteItem {
 	put := &types.Put{TableName: &t.Name, Item: item}
 	put.ConditionExpression, put.ExpressionAttributeNames, put.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{Put: put}
 }
 
-// Delete returns the part of a transaction that deletes an item under a condition.
-func (t *Table) Delete(key schema.Key, st schema.Statement) types.TransactWriteItem {
+// DeletePart returns the part of a transaction that deletes an item under a condition; the zero Statement is
+// unconditional. It sends nothing.
+func (t *Table) DeletePart(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	del := &types.Delete{TableName: &t.Name, Key: key.Attributes()}
 	del.ConditionExpression, del.ExpressionAttributeNames, del.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{Delete: del}
 }
 
-// Check returns the part of a transaction that requires a condition of an item.
-func (t *Table) Check(key schema.Key, st schema.Statement) types.TransactWriteItem {
+// CheckPart returns the part of a transaction that requires a condition of an item. It sends nothing.
+func (t *Table) CheckPart(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	check := &types.ConditionCheck{TableName: &t.Name, Key: key.Attributes()}
 	check.ConditionExpression, check.ExpressionAttributeNames, check.ExpressionAttributeValues = splitCondition(st)
 	return types.TransactWriteItem{ConditionCheck: check}
 }
 
-// Update returns the part of a transaction that updates an item under the statement's condition.
-func (t *Table) Update(key schema.Key, st schema.Statement) types.TransactWriteItem {
+// UpdatePart returns the part of a transaction that updates an item under the statement's condition. It sends
+// nothing.
+func (t *Table) UpdatePart(key schema.Key, st schema.Statement) types.TransactWriteItem {
 	up := &types.Update{TableName: &t.Name, Key: key.Attributes(), UpdateExpression: &st.Update}
 	up.ConditionExpression, up.ExpressionAttributeNames, up.ExpressionAttributeValues = splitCondition(st)
 	if len(st.Values) > 0 { // those of the update, without a condition

@@ -17,9 +17,9 @@ import (
 // VerdictOf returns the outcome of a write from the error of its request; nil means Landed.
 func VerdictOf(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
-// Failure turns an error of a request into one that users see: a *fault.TableError for
-// a missing or foreign table, a *fault.UnavailableError for a failure of the store;
-// every other error is wrapped. The error of a context can still be recognised.
+// Failure turns an error of a request into one that users see. It returns a *fault.TableError for a missing or
+// foreign table, a *fault.UnavailableError for a failure of the store, else a wrapped error. nil and errors of
+// these types stay. The error of a context can still be recognised.
 func (t *Table) Failure(op string, err error) error {
 	if err == nil || errors.Is(err, fault.ErrUnavailable) || errors.Is(err, fault.ErrTable) {
 		return err
@@ -43,8 +43,8 @@ func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	return u
 }
 
-// wrongTable returns the problem with the table of a failed request and the call that fixes it, "" for
-// another error.
+// wrongTable returns a text about the problem with the table of a failed request, and the call that fixes it;
+// "" for another error.
 func wrongTable(err error) (string, fault.Fix) {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {

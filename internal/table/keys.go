@@ -17,8 +17,8 @@ type KeyFault struct {
 	Found, Want string
 }
 
-// CompareKeys compares the keys of a table and its indexes with wanted ones, and returns those that differ,
-// the table's own first. It ignores projections, and indexes that want does not have.
+// CompareKeys returns the keys of a table and its indexes that differ from wanted ones, the table's own first.
+// It ignores projections, and indexes that want does not have.
 func CompareKeys(want *dynamodb.CreateTableInput, got *types.TableDescription) (faults []KeyFault) {
 	compare := func(index string, found, wanted []types.KeySchemaElement) {
 		f := KeyFault{index, KeyText(found, got.AttributeDefinitions), KeyText(wanted, want.AttributeDefinitions)}

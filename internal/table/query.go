@@ -120,7 +120,7 @@ func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOut
 	}
 }
 
-// Items yields the items of a query, page by page. An error ends it.
+// Items yields the items of a query, page by page. The first error is yielded and ends it.
 func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
 		for page, err := range t.Pages(ctx, q) {

@@ -21,8 +21,8 @@ type Scan struct {
 	Filter schema.Statement
 }
 
-// ScanKeys reads the table to its end, consistently. It yields a page for each request, even if it has no
-// wanted key. It stops with ctx's error once that ends.
+// ScanKeys reads the table to its end, consistently, and yields the wanted keys, one page for each request,
+// even if a page has none. The first error, or ctx's once that ends, is yielded and ends it.
 func (t *Table) ScanKeys(ctx context.Context, s Scan) iter.Seq2[ScanPage, error] {
 	in := &dynamodb.ScanInput{
 		TableName: &t.Name, ConsistentRead: aws.Bool(true), ProjectionExpression: aws.String("#pk, #sk"),

@@ -39,7 +39,8 @@ type Table struct {
 	Guard *Guard
 }
 
-// checkReadable returns the error of the Readable function, nil without one.
+// checkReadable returns the error of t.Readable about a table whose items have another meaning; nil without
+// such a function.
 func (t *Table) checkReadable(ctx context.Context) error {
 	if t.Readable == nil {
 		return nil
@@ -66,13 +67,13 @@ func (t *Table) Get(ctx context.Context, op string, key schema.Key) (schema.Item
 	return out.Item, nil
 }
 
-// batches returns the requests of many items of this table.
+// batches returns the reader and deleter of many items of this table. It sends nothing.
 func (t *Table) batches() ddb.Batches[schema.Key] {
 	return ddb.Batches[schema.Key]{Table: t.Name, Backoff: Backoff, KeyOf: schema.KeyOf}
 }
 
-// BatchGet reads items consistently, 100 with each request. An absent item has no entry. The op names the
-// operation in errors.
+// BatchGet returns a map from the keys to their items, consistently read, 100 with each request. An absent item
+// has no entry. op names the operation in errors.
 func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
@@ -88,23 +89,22 @@ func (t *Table) BatchGet(ctx context.Context, op string, keys []schema.Key) (map
 // two can carry, and too few to crowd out the calls of a limiter that shares the client.
 const mostBatches = 8
 
-// GetMany is BatchGet for many keys, several batches at once. It returns the items in the
-// order of the keys, which may repeat themselves; nil for an absent one. It requests keys again that DynamoDB
-// leaves out of an answer; the first error ends it.
+// GetMany reads items consistently, up to eight batches at once, and returns them in the order of the keys; nil
+// for an absent one. Keys may repeat themselves. The first error ends it.
 func (t *Table) GetMany(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
 	return t.getMany(ctx, op, t.batches(), keys)
 }
 
-// GetManyEventually is GetMany with eventually consistent reads, at half the price: an item may lack the
-// changes of the last moment.
+// GetManyEventually returns items as GetMany does, but by eventually consistent reads, at half the price. An
+// item may lack the changes of the last moment.
 func (t *Table) GetManyEventually(ctx context.Context, op string, keys []schema.Key) ([]schema.Item, error) {
 	batches := t.batches()
 	batches.Eventual = true
 	return t.getMany(ctx, op, batches, keys)
 }
 
-// getMany reads items by the function read, and returns them in the order of keys, which may be repeated. A
-// missing item is nil. It sends mostBatches requests at a time. op names the operation in errors.
+// getMany reads items by batches of read, up to eight at a time, and returns them in the order of keys, which
+// may be repeated. An absent item is nil. op names the operation in errors.
 func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.Key], keys []schema.Key) ([]schema.Item, error) {
 	if err := t.checkReadable(ctx); err != nil {
 		return nil, err
@@ -137,14 +137,14 @@ func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.
 	return items, nil
 }
 
-// BatchDelete removes items, which need not exist. Deletions are idempotent, so the SDK
+// BatchDelete removes items, which need not exist, 25 with each request. Deletions are idempotent, so the SDK
 // may retry them.
 func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) error {
 	return t.Failure(op, t.batches().Delete(ctx, t.Client, keys))
 }
 
-// UpdateIf updates an item if the statement's condition holds; otherwise it does nothing and returns nil.
-// Failure formulates other errors. The update must be safe to send twice.
+// UpdateIf updates an item if the statement's condition holds; otherwise it does nothing and returns nil. It
+// returns other errors as Failure words them. The update must be safe to send twice.
 func (t *Table) UpdateIf(ctx context.Context, op string, key schema.Key, st schema.Statement) error {
 	_, err := t.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &t.Name, Key: key.Attributes(),

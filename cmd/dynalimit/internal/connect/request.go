@@ -25,7 +25,7 @@ func requestMiddleware(limit time.Duration) func(*middleware.Stack) error {
 			defer cancel()
 		}
 		out, meta, err := next.HandleInitialize(ctx, in)
-		return out, meta, ddb.Worded(ctx, awsmiddleware.GetServiceID(ctx), err)
+		return out, meta, ddb.RewordError(ctx, awsmiddleware.GetServiceID(ctx), err)
 	}
 	return func(s *middleware.Stack) error {
 		return s.Initialize.Add(middleware.InitializeMiddlewareFunc("dynalimit", request), middleware.After)
