@@ -24,7 +24,7 @@ func TestRemainingIsRoundedDown(t *testing.T) {
 // memLimiter is a limiter on a new table.
 func memLimiter(t *testing.T, opts *Options) *RateLimiter {
 	t.Helper()
-	l, err := New(memRepository(t, testworld.Mem(t)), opts)
+	l, err := New(memRepository(t, testworld.NewMem(t)), opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, l.Close(context.WithoutCancel(t.Context()))) })
 	return l

@@ -110,7 +110,7 @@ type configStore struct {
 // namespace's record and, when it is due, the version record. It reads limits of the older layout first,
 // because another process may convert them meanwhile.
 func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
-	first := s.layout.Due() || s.layout.CompositeOnly()
+	first := s.layout.IsDue() || s.layout.CompositeOnly()
 	if first {
 		if found, err = s.readItems(ctx, keys); err != nil || s.layout.CompositeOnly() {
 			return found, err
@@ -123,14 +123,14 @@ func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners
 	if err != nil {
 		return nil, err
 	}
-	return found, store.UnreadableError(older.Merge(found))
+	return found, store.UnreadableError(older.MergeInto(found))
 }
 
 // readItems reads items, and with them the namespace's record and, where it is due, the version record. It
 // stores the state of the namespace and checks the version.
 func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	version := schema.VersionKey()
-	asked, due := slices.Clone(keys), s.layout.Due()
+	asked, due := slices.Clone(keys), s.layout.IsDue()
 	if due {
 		asked = append(asked, version)
 	}
@@ -144,10 +144,10 @@ func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[sch
 		return nil, err
 	}
 	if bound {
-		s.namespace.Record(&call.NamespaceSeen{At: began, Tick: tick, Inactive: shared.Inactive(s.keys.Name(), found[namespace])})
+		s.namespace.Record(&call.NamespaceSeen{At: began, Tick: tick, Inactive: shared.InactiveError(s.keys.Name(), found[namespace])})
 	}
 	if due {
-		err = s.layout.Note(ctx, found[version])
+		err = s.layout.NoteRecord(ctx, found[version])
 	}
 	return found, err
 }

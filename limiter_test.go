@@ -198,7 +198,7 @@ func TestMissingTableSaysWhatToDo(t *testing.T) {
 
 func TestWrongTableSaysWhatToDo(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		name := testworld.NewTable()
+		name := testworld.NewTableName()
 		key := "id"
 		_, err := e.client().CreateTable(t.Context(), &dynamodb.CreateTableInput{
 			TableName: &name, BillingMode: types.BillingModePayPerRequest,

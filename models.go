@@ -427,7 +427,7 @@ const (
 )
 
 // checkContext returns a *ValidationError for a nil context, which would end in a panic far from its cause.
-func checkContext(ctx context.Context) error { return problem.NoContext(ctx, "dynalimit") }
+func checkContext(ctx context.Context) error { return problem.CheckContext(ctx, "dynalimit") }
 
 // checkNow returns a *ValidationError for a clock with times that cannot be stored.
 func checkNow(now func() time.Time) error {

@@ -201,7 +201,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 	r.store = &table.Table{Client: watched, Name: name, RetryAfter: r.breaker.RetryAfter}
 	r.layout = &layout.Layout{Table: r.store, Now: clock.Source, Log: o.Logger}
 	r.events = trail.Layout{Prefix: r.keys.Prefix(), TTL: schema.TTL, Retention: max(o.AuditRetention, 0), Indexed: true}
-	r.guarded = shared.Guarded(&table.Table{Client: watched.WithControlTimeout(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys, r.layout.Check)
+	r.guarded = shared.GuardTable(&table.Table{Client: watched.WithControlTimeout(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys, r.layout.Check)
 	turner := &legacy.Turner{Table: r.store, Now: clock.NowMS}
 	r.buckets = &store.Buckets{
 		Table: r.store, Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),

@@ -122,7 +122,7 @@ func TestDeadConnectionsOfAPoolAreNoOutage(t *testing.T) {
 					lease := s.acquire(userOf(0), dynalimit.Amounts{"rpm": 100})
 					s.acquire(userOf(1), dynalimit.Amounts{"rpm": 1})
 					fill()
-					proxy.Kill(death)
+					proxy.KillConnections(death)
 					var both sync.WaitGroup
 					both.Go(func() {
 						if err := lease.Rollback(t.Context()); !errors.Is(err, dynalimit.ErrUnconfirmed) {

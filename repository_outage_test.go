@@ -49,7 +49,7 @@ func TestEveryRequestTellsTheBreaker(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				db := testworld.Mem(t)
+				db := testworld.NewMem(t)
 				r := memRepository(t, db)
 				defer r.listen(&hearer{})()
 				db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {

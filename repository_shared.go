@@ -26,7 +26,7 @@ func (r *Repository) shared() shared.Repository {
 		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.usable,
 		CheckAmounts: func(amounts map[string]int64) error { return checkAmounts(amounts, false) },
 		Layout: shared.Layout{
-			Refresh: r.layout.Refresh, Note: r.layout.Note, Check: r.layout.Check, KindError: r.layout.KindError, Malformed: r.layout.Malformed, Current: r.layout.CompositeOnly,
+			Refresh: r.layout.Refresh, Note: r.layout.NoteRecord, Check: r.layout.Check, KindError: r.layout.KindError, Malformed: r.layout.MalformedError, Current: r.layout.CompositeOnly,
 			Mark: func(old schema.Item, now time.Time) (schema.Item, schema.Statement) {
 				return schema.MarkedVersion(old, layout.SchemaVersion, layout.ClientVersion, layout.Writer, now)
 			},

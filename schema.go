@@ -282,7 +282,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 		if err != nil {
 			return m.store.Failure("write the version record", err)
 		}
-		if err := m.layout.Note(ctx, item); err != nil || made || !m.holdsNothing(ctx) {
+		if err := m.layout.NoteRecord(ctx, item); err != nil || made || !m.holdsNothing(ctx) {
 			return err
 		}
 		return m.markMade(ctx)
@@ -291,7 +291,7 @@ func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	if !errors.As(err, &there) {
 		return m.store.Failure("write the version record", err)
 	}
-	if err := m.layout.Note(ctx, there.Item); err != nil || !made || m.layout.CompositeOnly() {
+	if err := m.layout.NoteRecord(ctx, there.Item); err != nil || !made || m.layout.CompositeOnly() {
 		return err
 	}
 	return m.markMade(ctx)
@@ -320,5 +320,5 @@ func (m tableMaker) markMade(ctx context.Context) error {
 	case err != nil:
 		return m.store.Failure("write the version record", err)
 	}
-	return m.layout.Note(ctx, out.Attributes)
+	return m.layout.NoteRecord(ctx, out.Attributes)
 }

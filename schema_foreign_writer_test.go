@@ -33,7 +33,7 @@ func foreignProcess(t *testing.T, e *engine) *process {
 	t.Helper()
 	data, err := os.ReadFile("internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	s := newProcess(t, e, nil)
 	last := int64(0)

@@ -38,12 +38,12 @@ func legacyClock() *handClock {
 // wrote.
 func legacyTable(t *testing.T, e *engine, version string, opts *dynalimit.RepositoryOptions) *repository {
 	t.Helper()
-	r := e.open(t, testworld.NewTable(), opts)
+	r := e.open(t, testworld.NewTableName(), opts)
 	tableOnly(t, e, r)
 	e.deleteAfter(t, r.table)
 	data, err := os.ReadFile("internal/schema/testdata/zae-" + version + "-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r

@@ -34,7 +34,7 @@ import (
 
 func TestCreateTable(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, testworld.NewTable(), &dynalimit.RepositoryOptions{Now: noon})
+		r := e.open(t, testworld.NewTableName(), &dynalimit.RepositoryOptions{Now: noon})
 		e.deleteAfter(t, r.table)
 		for range 2 {
 			require.NoError(t, r.CreateTable(t.Context()), "a second call finds it as it is")
@@ -61,7 +61,7 @@ func TestCreateTable(t *testing.T) {
 
 func TestCreateTableRefusesAnotherTTL(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, testworld.NewTable(), nil)
+		r := e.open(t, testworld.NewTableName(), nil)
 		_, err := e.client().CreateTable(t.Context(), r.TableInput())
 		require.NoError(t, err)
 		e.deleteAfter(t, r.table)
@@ -180,7 +180,7 @@ func TestTableRequests(t *testing.T) {
 // the index name the command that adds it.
 func TestTableWithoutAnIndex(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
-		r := e.open(t, testworld.NewTable(), nil)
+		r := e.open(t, testworld.NewTableName(), nil)
 		in := r.TableInput()
 		in.GlobalSecondaryIndexes = slices.DeleteFunc(in.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndex) bool { return *x.IndexName == "GSI3" })
 		in.AttributeDefinitions = slices.DeleteFunc(in.AttributeDefinitions, func(x types.AttributeDefinition) bool {

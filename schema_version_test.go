@@ -53,7 +53,7 @@ func TestUnknownLayoutIsRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
-				ctx, r := t.Context(), e.open(t, testworld.NewTable(), nil)
+				ctx, r := t.Context(), e.open(t, testworld.NewTableName(), nil)
 				tableOnly(t, e, r)
 				e.deleteAfter(t, r.table)
 				if test.record != nil {

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 
 // What tests of other packages have too.
 var (
-	on, firstOf, cancelled = testworld.On, testworld.FirstOf, testworld.Cancelled
-	record, assertGolden   = testworld.Record, testworld.AssertGolden
+	on, firstOf, cancelled = testworld.FaultOn, testworld.FaultOnFirst, testworld.CancelledError
+	record, assertGolden   = testworld.NewRecorder, testworld.AssertGolden
 )
 
 // engine is a DynamoDB to test on.
@@ -53,13 +53,13 @@ type engine struct {
 // testEngines runs test on ddbmem, and on the endpoint when one is given.
 func testEngines(t *testing.T, test func(t *testing.T, e *engine)) {
 	t.Helper()
-	testworld.Engines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) { test(t, &engine{db, client}) })
+	testworld.RunOnEngines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) { test(t, &engine{db, client}) })
 }
 
 // memEngine is an empty ddbmem; also for tests in a bubble of virtual time.
 func memEngine(t *testing.T, opts ...ddbmem.Option) *engine {
 	t.Helper()
-	db := testworld.Mem(t, opts...)
+	db := testworld.NewMem(t, opts...)
 	return &engine{db, db.Client}
 }
 
@@ -71,7 +71,7 @@ func (e *engine) deleteAfter(t *testing.T, table string) {
 // repository is a repository on a new table of the engine.
 func (e *engine) repository(t *testing.T, opts *dynalimit.RepositoryOptions) *repository {
 	t.Helper()
-	r := e.open(t, testworld.NewTable(), opts)
+	r := e.open(t, testworld.NewTableName(), opts)
 	require.NoError(t, r.CreateTable(t.Context()))
 	e.deleteAfter(t, r.table)
 	return r

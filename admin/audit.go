@@ -23,7 +23,7 @@ const defaultRetention = 90 * 24 * time.Hour
 // fails with a *ValidationError when To lies before From.
 func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.Event, error] {
 	if err := a.d.Usable(ctx); err != nil {
-		return problem.List[audit.Event](err)
+		return problem.ErrorList[audit.Event](err)
 	}
 	now := a.d.Clock.Now()
 	if q.To.IsZero() {
@@ -37,7 +37,7 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 		q.From = now.Add(-kept)
 	}
 	if q.To.Before(q.From) {
-		return problem.List[audit.Event](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
+		return problem.ErrorList[audit.Event](invalid("query.To", "%v lies before From, %v; exchange them", q.To, q.From))
 	}
 	if q.Target != "" {
 		return a.readTargetEvents(ctx, q)
@@ -135,7 +135,7 @@ func (a *Admin) listEventKeys(ctx context.Context, partition string, query audit
 			return nil, err
 		}
 		key := schema.KeyOf(item)
-		if a.d.Events.Has(key) && wantsPrincipal(query, trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
+		if a.d.Events.HasEvent(key) && wantsPrincipal(query, trail.IndexedPrincipal(schema.Text(item, schema.GSI2SK))) {
 			keys = append(keys, key)
 		}
 	}

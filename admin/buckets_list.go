@@ -39,7 +39,7 @@ type Bucket struct {
 // bucket of the layout before composite items is not listed.
 func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
 	if err := cmp.Or(b.d.Usable(ctx), checkEntityID("entity", entity)); err != nil {
-		return problem.List[Bucket](err)
+		return problem.ErrorList[Bucket](err)
 	}
 	return func(yield func(Bucket, error) bool) {
 		for item, err := range b.d.Table.Items(ctx, table.Query{
@@ -64,7 +64,7 @@ func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, erro
 // listed.
 func (b Buckets) OfResource(ctx context.Context, resource string) iter.Seq2[Bucket, error] {
 	if err := cmp.Or(b.d.Usable(ctx), checkResource(resource)); err != nil {
-		return problem.List[Bucket](err)
+		return problem.ErrorList[Bucket](err)
 	}
 	q := table.Query{
 		Op: "list the buckets of a resource", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: b.d.Keys.Resource(resource),

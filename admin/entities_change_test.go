@@ -321,7 +321,7 @@ func TestChildrenOfAnIndexThatProjectsLess(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			testEngines(t, func(t *testing.T, e *engine) {
-				r := e.open(t, testworld.NewTable(), &dynalimit.RepositoryOptions{Now: noon})
+				r := e.open(t, testworld.NewTableName(), &dynalimit.RepositoryOptions{Now: noon})
 				in := r.TableInput()
 				in.GlobalSecondaryIndexes[0].Projection = &types.Projection{ProjectionType: types.ProjectionTypeInclude, NonKeyAttributes: projected}
 				_, err := e.client().CreateTable(t.Context(), in)

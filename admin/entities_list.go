@@ -15,7 +15,7 @@ import (
 // error when ctx does.
 func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, error] {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id)); err != nil {
-		return problem.List[Entity](err)
+		return problem.ErrorList[Entity](err)
 	}
 	return n.listRecords(ctx, n.childrenOf(id), func(item schema.Item) string {
 		child, _ := schema.Child(item)
@@ -31,7 +31,7 @@ func (n Entities) Children(ctx context.Context, id string) iter.Seq2[Entity, err
 // finds them by their parent.
 func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
-		return problem.List[Entity](err)
+		return problem.ErrorList[Entity](err)
 	}
 	return allEntities(ctx, n, func(schema.Item) bool { return true })
 }
@@ -41,7 +41,7 @@ func (n Entities) List(ctx context.Context) iter.Seq2[Entity, error] {
 // the parent's parents. Otherwise it is as List.
 func (n Entities) Unattached(ctx context.Context) iter.Seq2[Entity, error] {
 	if err := n.d.Usable(ctx); err != nil {
-		return problem.List[Entity](err)
+		return problem.ErrorList[Entity](err)
 	}
 	return allEntities(ctx, n, schema.Unattached)
 }

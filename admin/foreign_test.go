@@ -24,7 +24,7 @@ func zaeTable(t *testing.T, e *engine, opts *dynalimit.RepositoryOptions) *dynal
 	r := e.repository(t, opts)
 	data, err := os.ReadFile("../internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	put(t, r, items...)
 	return r
@@ -61,7 +61,7 @@ func TestForeignTableIsAdministered(t *testing.T) {
 func TestWhatAnotherToolReadsIsThere(t *testing.T) {
 	data, err := os.ReadFile("../internal/schema/testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	theirs, err := testworld.Items(data)
+	theirs, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	then := func() time.Time { return time.Date(2026, 11, 21, 9, 54, 2, 0, time.UTC) }
 	perMinute := func(rpm, tpm int64) []dynalimit.Limit {

@@ -13,7 +13,7 @@ import (
 // A source that zae-limiter wrote is listed as it lists it.
 func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	if err := l.d.Usable(ctx); err != nil {
-		return problem.List[Scope](err)
+		return problem.ErrorList[Scope](err)
 	}
 	return func(yield func(Scope, error) bool) {
 		for _, list := range []iter.Seq2[Scope, error]{l.listSystem(ctx), listResourceSources(ctx, l.d), sourceIndex{l.d.Table, l.d.Keys}.listPlans(ctx), l.listEntitySources(ctx)} {
@@ -39,7 +39,7 @@ func (l Limits) listSystem(ctx context.Context) iter.Seq2[Scope, error] {
 // Resources lists the resources that have limits for every entity, by name.
 func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
-		return problem.List[string](err)
+		return problem.ErrorList[string](err)
 	}
 	return distinctNames(listResourceSources(ctx, l.d), func(at Scope) string { return at.Resource })
 }
@@ -65,7 +65,7 @@ func listResourceSources(ctx context.Context, d *desk) iter.Seq2[Scope, error] {
 // lag behind a change by a moment.
 func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
-		return problem.List[string](err)
+		return problem.ErrorList[string](err)
 	}
 	return distinctNames(sourceIndex{l.d.Table, l.d.Keys}.listPlans(ctx), func(at Scope) string { return at.Plan })
 }
@@ -75,11 +75,11 @@ func (l Limits) Plans(ctx context.Context) iter.Seq2[string, error] {
 // may lag behind a change by a moment.
 func (l Limits) Entities(ctx context.Context, resource string) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
-		return problem.List[string](err)
+		return problem.ErrorList[string](err)
 	}
 	if resource != "" {
 		if err := checkResource(resource); err != nil {
-			return problem.List[string](err)
+			return problem.ErrorList[string](err)
 		}
 	}
 	return distinctNames(sourceIndex{l.d.Table, l.d.Keys}.listEntities(ctx, resource), func(at Scope) string { return at.Entity })

@@ -173,7 +173,7 @@ func namespaceOf(n schema.NamespaceRecord) Namespace {
 // on a repository without a namespace.
 func (n Namespaces) List(ctx context.Context) iter.Seq2[Namespace, error] {
 	if err := cmp.Or(n.d.Usable(ctx), n.checkUnbound()); err != nil {
-		return problem.List[Namespace](err)
+		return problem.ErrorList[Namespace](err)
 	}
 	const op = "list the namespaces"
 	q := table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: n.d.Keys.Namespaces()}

@@ -54,7 +54,7 @@ func (d *desk) readConfig(ctx context.Context, op string, owner schema.ConfigOwn
 		return nil, err
 	}
 	found := map[schema.Key]schema.Item{key: item}
-	err = older.Merge(found)
+	err = older.MergeInto(found)
 	return found[key], d.wrapMalformed(err)
 }
 
@@ -76,7 +76,7 @@ func (d *desk) readConfigsOf(ctx context.Context, op string, owners []schema.Con
 	for i, key := range keys {
 		found[key] = items[i]
 	}
-	if err := older.Merge(found); err != nil {
+	if err := older.MergeInto(found); err != nil {
 		return nil, d.wrapMalformed(err)
 	}
 	for i, key := range keys {

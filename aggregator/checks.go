@@ -33,7 +33,7 @@ func checkCalled(ctx context.Context, made bool, on, by string) error {
 	if !made {
 		return invalid(on, "is nil or was not made; make one with %s", by)
 	}
-	return problem.NoContext(ctx, "aggregator")
+	return problem.CheckContext(ctx, "aggregator")
 }
 
 // checkRetention returns a *ValidationError for a retention above longestRetention, which a time

@@ -29,7 +29,7 @@ type past struct {
 // gives up on counters that may have begun in h.
 func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
-		return (known || p.place != nil) && p.ends.Have(h.snapshot, all)
+		return (known || p.place != nil) && p.ends.HasAll(h.snapshot, all)
 	}
 	if enough(true) {
 		return nil
@@ -55,7 +55,7 @@ func (p *past) addSnapshot(item schema.Item) {
 	if err != nil || schema.OthersUsage(item) {
 		return // the closing reports unreadable items
 	}
-	p.ends.Note(u)
+	p.ends.AddSnapshot(u)
 	if stood, closed := schema.ClosedPlace(item); closed && p.place == nil {
 		p.place = &stood
 	}

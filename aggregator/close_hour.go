@@ -150,7 +150,7 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 		}
 		for _, e := range entries {
 			k.groups.AddGroups(e.Entry)
-			k.ranking.Add(e.Entry)
+			k.ranking.AddEntry(e.Entry)
 			k.done.Gaps = append(k.done.Gaps, e.gaps...)
 		}
 		k.done.Snapshots += len(pairs)

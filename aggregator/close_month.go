@@ -102,7 +102,7 @@ func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schem
 		return err
 	}
 	for _, sum := range ofEntities {
-		k.groups.CountPlace(sum)
+		k.groups.CountEntity(sum)
 	}
 	for _, sum := range ofGroups {
 		k.groups.AddSum(sum)

@@ -29,7 +29,7 @@ func TestMonthOfMoneyEqualsItsLeases(t *testing.T) {
 	keys, leases, ledger := spend.ListKeys(), 0, map[[2]string]int64{} // by entity and model, and by entity
 	for day := range 31 {
 		for _, hour := range []int{9, 21} {
-			w.Set(start.AddDate(0, 0, day).Add(time.Duration(hour) * time.Hour))
+			w.SetTime(start.AddDate(0, 0, day).Add(time.Duration(hour) * time.Hour))
 			faults, calls := loses, 5
 			if day == 10 && hour == 9 {
 				faults, calls = drops, 1
@@ -53,12 +53,12 @@ func TestMonthOfMoneyEqualsItsLeases(t *testing.T) {
 				}
 			}
 			w.DB.SetFaults(nil)
-			w.Set(w.Now().Add(40 * time.Minute))
+			w.SetTime(w.Now().Add(40 * time.Minute))
 			w.FollowStream(ctx)
 			w.CloseHours(ctx)
 		}
 	}
-	w.Set(start.AddDate(0, 1, 0).Add(3 * time.Hour))
+	w.SetTime(start.AddDate(0, 1, 0).Add(3 * time.Hour))
 	w.FollowStream(ctx)
 	w.CloseHours(ctx)
 	assert.Greater(t, leases, 290)

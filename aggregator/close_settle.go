@@ -88,7 +88,7 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 			return err
 		}
 		past.place = &h.place
-		past.ends.Note(h.snapshot)
+		past.ends.AddSnapshot(h.snapshot)
 		out[i] = settled{usage.EntryOf(h.entity, h.resource, h.snapshot, h.place, breaks), hourGaps(s.store.keys.Name(), h, breaks)}
 	}
 	return nil

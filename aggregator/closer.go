@@ -136,9 +136,9 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 	for {
 		from := cursor
 		if cursor.Closed.IsZero() {
-			from = usage.Begin(c.clock.Now())
+			from = usage.FirstCursor(c.clock.Now())
 		}
-		hour, next, due := usage.Due(from, c.clock.Now(), c.options.Grace)
+		hour, next, due := usage.NextHour(from, c.clock.Now(), c.options.Grace)
 		if !due {
 			return unread
 		}
@@ -195,7 +195,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	}
 	hour := schema.UsageHourly.Floor(from)
 	for ; hour.Before(to) && !hour.Add(time.Hour).After(c.clock.Now()); hour = hour.Add(time.Hour) {
-		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.Final(schema.UsageHourly, hour, c.clock.Now()), cursor.First)
+		closed, skipped, err := c.closeHour(ctx, keys, hour, usage.IsFinal(schema.UsageHourly, hour, c.clock.Now()), cursor.First)
 		unread = errors.Join(unread, skipped)
 		if err != nil {
 			return unread, err
@@ -209,7 +209,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	for _, w := range []Window{Day, Month} { // that the last hour is in, and did not end
 		start := stored[w].Floor(hour.Add(-time.Hour))
 		if now, end := c.clock.Now(), stored[w].Next(start); hour.Before(end) && !end.After(now) && hour.After(from) {
-			sums, skipped, err := c.sumAgain(ctx, keys, w, start, usage.Final(stored[w], start, now), cursor.First)
+			sums, skipped, err := c.sumAgain(ctx, keys, w, start, usage.IsFinal(stored[w], start, now), cursor.First)
 			done.Sums += sums
 			if unread = errors.Join(unread, skipped); err != nil {
 				return unread, err

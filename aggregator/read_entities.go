@@ -184,6 +184,6 @@ func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 		return pieceOfSum(item)
 	}
 	p, u, err := pieceOfSnapshot(l.ask, item)
-	h.ends.Note(u)
+	h.ends.AddSnapshot(u)
 	return p, err
 }

@@ -93,7 +93,7 @@ func ownUsage(items list[schema.Item]) list[schema.Item] {
 // decodeSnapshot decodes a snapshot as a piece, and records its counters in h.ends.
 func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
 	p, u, err := pieceOfSnapshot(h.ask, item)
-	h.ends.Note(u)
+	h.ends.AddSnapshot(u)
 	return p, err
 }
 
@@ -108,7 +108,7 @@ func pieceOfSnapshot(a ask, item schema.Item) (piece, schema.UsageSnapshot, erro
 	usage.AddSnapshot(&p.sum, &u)
 	p.place, p.placed = schema.ClosedPlace(item)
 	p.open = !p.placed
-	p.sum.Final = usage.Final(schema.UsageHourly, u.Hour, a.now)
+	p.sum.Final = usage.IsFinal(schema.UsageHourly, u.Hour, a.now)
 	p.sum.Entities = 1
 	return p, u, nil
 }
@@ -150,20 +150,20 @@ const mostBack = 100
 // lookBack reads snapshots before h.first, latest first, until h.ends has a value of each counter. After
 // mostBack snapshots it gives up: it takes a counter without use for so long as unchanged.
 func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
-	if len(usage.Unknown(counters, h.ends)) == 0 {
+	if len(usage.UnknownCounters(counters, h.ends)) == 0 {
 		return nil
 	}
 	q := keyRange(opUsage, h.Partition(h.source.keys), schema.Key{SK: h.Prefix()}, h.Key(h.source.keys, h.first.Add(-time.Hour)))
 	q.Newest = true
 	read, known := 0, false
 	err := forEach(convertList(ownUsage(h.source.table.Items(ctx, q)), schema.DecodeUsage), func(u schema.UsageSnapshot) bool {
-		h.ends.Note(u)
+		h.ends.AddSnapshot(u)
 		read++
-		known = len(usage.Unknown(counters, h.ends)) == 0
+		known = len(usage.UnknownCounters(counters, h.ends)) == 0
 		return !known && read < mostBack
 	})
 	if read == mostBack { // an unused counter of that age is not pending
-		for _, name := range usage.Unknown(counters, h.ends) {
+		for _, name := range usage.UnknownCounters(counters, h.ends) {
 			h.ends[name] = usage.End{Last: counters[name]}
 		}
 	}

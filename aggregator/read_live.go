@@ -125,12 +125,12 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	for i, h := range all {
 		l.seen[l.store.keys.Bucket(h.entity, h.resource)] = true
 		of := l.source.openHourOf(l.ask, h.pair)
-		of.ends.Note(h.snapshot)
+		of.ends.AddSnapshot(h.snapshot)
 		if err := of.addCounters(ctx, buckets[i]); err != nil {
 			return err
 		}
 		e := usage.EntryOf(h.entity, h.resource, h.snapshot, h.place, nil)
-		e = e.With(of.now.pending)
+		e = e.WithPending(of.now.pending)
 		usage.AddCounts(e.Unseen, of.now.sum.Unseen)
 		l.sums.AddGroups(e)
 	}

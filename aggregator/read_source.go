@@ -105,7 +105,7 @@ func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	}
 	cursor, err := schema.DecodeUsageCursor(item)
 	if a.closed = cursor.Closed; a.closed.IsZero() {
-		a.closed = usage.Begin(a.now).Closed
+		a.closed = usage.FirstCursor(a.now).Closed
 	}
 	if first := s.calendar.Floor(stored[a.window], s.firstHour(cursor)); first.After(a.from) {
 		a.from = first

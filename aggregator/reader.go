@@ -97,7 +97,7 @@ func (r *Reader) Entity(ctx context.Context, id string, q Query) iter.Seq2[Usage
 // hours are open.
 func (r *Reader) Resource(ctx context.Context, resource string, q Query) iter.Seq2[Usage, error] {
 	if q.Resource != "" && q.Resource != resource {
-		return problem.List[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
+		return problem.ErrorList[Usage](invalid("query.Resource", "is %q, but the usage of %q is asked for; leave it empty", q.Resource, resource))
 	}
 	q.Resource = resource
 	return r.readSeries(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, q)
@@ -126,7 +126,7 @@ func (r *Reader) Children(ctx context.Context, parent string, q Query) iter.Seq2
 func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] {
 	a, err := r.check(ctx, schema.UsageSeries{}, q)
 	if err != nil {
-		return problem.List[Usage](err)
+		return problem.ErrorList[Usage](err)
 	}
 	a.Kind = schema.UsageOfEntity
 	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.source.readEntities(ctx, a, yield) })
@@ -144,7 +144,7 @@ func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask
 func (r *Reader) readSeries(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
 	a, err := r.check(ctx, of, q)
 	if err != nil {
-		return problem.List[Usage](err)
+		return problem.ErrorList[Usage](err)
 	}
 	return r.source.readSeries(ctx, a)
 }

@@ -77,8 +77,8 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 		}
 		h.failures = 0
 	}
-	known := shards.Known(h.listed, maps.Keys(h.begun))
-	for _, s := range shards.Ready(known, func(id shards.ID) bool { return h.begun[id].Finished }) {
+	known := shards.AllKnown(h.listed, maps.Keys(h.begun))
+	for _, s := range shards.ReadableShards(known, func(id shards.ID) bool { return h.begun[id].Finished }) {
 		if h.readers[s.ID] == nil {
 			h.takeShard(held, reading, s)
 		}

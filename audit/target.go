@@ -6,18 +6,18 @@ const System = "$SYSTEM"
 // Settings is the Target of changes of the settings that all keepers of a table share.
 const Settings = "$SETTINGS"
 
-// Resource is the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
+// Resource returns the Target of changes of a resource's limits: "$RESOURCE:gpt-4".
 func Resource(resource string) string { return "$RESOURCE:" + resource }
 
-// Plan is the Target of changes of a plan's limits: "$PLAN:pro".
+// Plan returns the Target of changes of a plan's limits: "$PLAN:pro".
 func Plan(plan string) string { return "$PLAN:" + plan }
 
-// Namespace is the Target of changes of a whole namespace: "$NAMESPACE:eu". Its
-// events lie in no namespace: list them on a repository without one.
+// Namespace returns the Target of changes of a whole namespace: "$NAMESPACE:eu". Its events are outside every
+// namespace: list them on a repository without one.
 func Namespace(name string) string { return "$NAMESPACE:" + name }
 
-// Price is the Target of changes of a model's prices in a budget: "$PRICE:gpt-5".
+// Price returns the Target of changes of a model's prices in a budget: "$PRICE:gpt-5".
 func Price(model string) string { return "$PRICE:" + model }
 
-// Key is the Target of changes of a provisioning key of a budget: "$KEY:ci".
+// Key returns the Target of changes of a provisioning key of a budget: "$KEY:ci".
 func Key(name string) string { return "$KEY:" + name }

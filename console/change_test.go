@@ -190,13 +190,13 @@ func TestFormsOfOthersChangeNothing(t *testing.T) {
 		"an old token":      {path + "grant", was, token, 11 * time.Minute, 200},
 	} {
 		began := o.Now()
-		o.Set(began.Add(c.after))
+		o.SetTime(began.Add(c.after))
 		o.access = c.access
 		form.Set("token", c.token)
 		answer, used := o.post(c.path, form)
 		assert.Equal(t, c.code, answer.Code, name)
 		assert.Zero(t, used.WriteUnits(), name)
-		o.Set(began)
+		o.SetTime(began)
 	}
 	o.access = was
 	for name, headers := range map[string]string{"another page": "cross-site", "another port": "same-site"} {

@@ -50,7 +50,7 @@ func TestPagesKeepTheirBudget(t *testing.T) {
 		assert.Zero(t, used.WriteUnits(), c.path)
 		assert.NotContains(t, answer.Body.String(), " style=", c.path)
 		assert.NotContains(t, answer.Body.String(), "<script>alert", c.path)
-		o.Set(o.Now().Add(3 * time.Second)) // shared buckets end
+		o.SetTime(o.Now().Add(3 * time.Second)) // shared buckets end
 	}
 }
 
@@ -81,7 +81,7 @@ func TestManyEntitiesCostNoMore(t *testing.T) {
 		}
 		ofMinute := 0.0
 		for range int(time.Minute / c.every) {
-			o.Set(o.Now().Add(c.every))
+			o.SetTime(o.Now().Add(c.every))
 			_, poll := o.get(c.path + sign + "poll=1")
 			ofMinute += poll.ReadUnits()
 		}
@@ -101,7 +101,7 @@ func TestOpenPagesCostLittle(t *testing.T) {
 		const minutes = 6
 		units := 0.0
 		for range int(minutes * time.Minute / every) {
-			o.Set(o.Now().Add(every))
+			o.SetTime(o.Now().Add(every))
 			answer, used := o.get(path)
 			require.Equal(t, http.StatusOK, answer.Code, path)
 			units += used.ReadUnits()
@@ -115,7 +115,7 @@ func TestOpenPagesCostLittle(t *testing.T) {
 func TestPollsTellWhatChanged(t *testing.T) {
 	o := newOffice(t, nil)
 	used := func() string {
-		o.Set(o.Now().Add(5 * time.Second))
+		o.SetTime(o.Now().Add(5 * time.Second))
 		answer, _ := o.get("/entity/acme.search.prod?poll=1")
 		var body struct {
 			Cells []struct{ K, T string }
@@ -129,7 +129,7 @@ func TestPollsTellWhatChanged(t *testing.T) {
 		return "not told"
 	}
 	before := used()
-	o.Call("acme.search.ann", 1.25)
+	o.CallNow("acme.search.ann", 1.25)
 	assert.NotEqual(t, before, used())
 	assert.NotEqual(t, "not told", before)
 }
@@ -137,7 +137,7 @@ func TestPollsTellWhatChanged(t *testing.T) {
 // TestWindowThatIsOverCountsZero: nobody has called since midnight.
 func TestWindowThatIsOverCountsZero(t *testing.T) {
 	o := newOffice(t, nil)
-	o.Set(o.Now().Add(12 * time.Hour))
+	o.SetTime(o.Now().Add(12 * time.Hour))
 	answer, _ := o.get("/entity/acme")
 	assert.Contains(t, answer.Body.String(), `<span data-k="u acme all usd">$0.00</span>`)
 	assert.NotContains(t, answer.Body.String(), `<span data-k="u acme all usd-month">$0.00</span>`)
@@ -162,7 +162,7 @@ func TestStatesAreOfTheWholeChain(t *testing.T) {
 	lease, err := o.Limiter.Acquire(ctx, "acme", spend.Models[0], dynalimit.Amounts{"usd": dynalimit.Dollars(150)})
 	require.NoError(t, err)
 	require.NoError(t, lease.Settle(ctx, nil))
-	o.Set(o.Now().Add(5 * time.Minute))
+	o.SetTime(o.Now().Add(5 * time.Minute))
 	assert.Contains(t, body("/entity/acme.search.prod"), ">acme is spent<")
 	assert.Contains(t, body("/entities?q=initech.mobile"), ">Blocked by initech<")
 
@@ -336,7 +336,7 @@ func TestReadUnitsAreShared(t *testing.T) {
 	o.access.Principal = "greedy"
 	refused := 0
 	for i := range 40 {
-		o.Set(o.Now().Add(700 * time.Millisecond))
+		o.SetTime(o.Now().Add(700 * time.Millisecond))
 		answer, _ := o.get("/entity/acme.search." + []string{"prod", "ann", "joao", "ci", "batch"}[i%5])
 		switch {
 		case answer.Code == http.StatusTooManyRequests:
@@ -358,7 +358,7 @@ func TestFloodLeavesReadUnits(t *testing.T) {
 	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 250 })
 	var answers []int
 	for range 3 {
-		o.Set(o.Now().Truncate(time.Minute).Add(time.Minute))
+		o.SetTime(o.Now().Truncate(time.Minute).Add(time.Minute))
 		o.access.Principal = "greedy"
 		for n := range 300 {
 			o.get(fmt.Sprintf("/entity/nobody-%d", n))
@@ -384,7 +384,7 @@ func TestLongAddressesAreRefused(t *testing.T) {
 func TestSilentTableShowsTheLastValues(t *testing.T) {
 	o := newOffice(t, nil)
 	o.get("/")
-	o.Set(o.Now().Add(4 * time.Minute))
+	o.SetTime(o.Now().Add(4 * time.Minute))
 	o.DB.SetFaults(func(*ddbmem.Request) ddbmem.Fault { return ddbmem.Fault{Drop: true} })
 	answer, _ := o.get("/")
 	assert.Equal(t, http.StatusOK, answer.Code)

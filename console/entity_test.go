@@ -52,7 +52,7 @@ func TestChildThatLeftIsHidden(t *testing.T) {
 	answer, _ := o.get("/entity/acme.search")
 	require.Contains(t, answer.Body.String(), "acme.search.prod")
 	o.move(t, "acme.search.prod", "globex.it")
-	o.Set(o.Now().Add(5 * time.Second))
+	o.SetTime(o.Now().Add(5 * time.Second))
 	answer, _ = o.get("/entity/acme.search")
 	assert.Equal(t, http.StatusOK, answer.Code)
 	assert.NotContains(t, answer.Body.String(), "acme.search.prod")

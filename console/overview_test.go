@@ -16,7 +16,7 @@ import (
 func TestConsumersAreOfToday(t *testing.T) {
 	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 10_000 })
 	for at, shown := range []bool{true, false} {
-		o.Set(time.Date(2026, 11, 27, 23, 59+2*at, 0, 0, time.UTC))
+		o.SetTime(time.Date(2026, 11, 27, 23, 59+2*at, 0, 0, time.UTC))
 		answer, _ := o.get("/")
 		assert.Equal(t, shown, strings.Contains(answer.Body.String(), "Top consumers today"))
 	}
@@ -26,7 +26,7 @@ func TestConsumersAreOfToday(t *testing.T) {
 func TestBlockedEntitiesComeFirst(t *testing.T) {
 	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 10_000 })
 	require.NoError(t, o.Admin.Limits.SetBlocked(t.Context(), admin.Scope{Entity: "acme.support.prod"}, true))
-	o.Set(o.Now().Add(5 * time.Minute))
+	o.SetTime(o.Now().Add(5 * time.Minute))
 	answer, _ := o.get("/")
 	_, list, _ := strings.Cut(answer.Body.String(), "Needs attention")
 	blocked, near := strings.Index(list, ">acme.support.prod<"), strings.Index(list, ">acme.growth.prod<")

@@ -19,9 +19,9 @@ type Caller struct {
 	Plan string
 }
 
-// caller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
+// callerOf returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
 // strangers' entity, without parent and plan.
-func (i *Interceptors) caller(ctx context.Context, call *Call) Caller {
+func (i *Interceptors) callerOf(ctx context.Context, call *Call) Caller {
 	var c Caller
 	switch {
 	case i.o.Identify != nil:

@@ -14,7 +14,7 @@ import (
 // grpc.WithChainUnaryInterceptor. One lease is for all attempts that gRPC makes of a call; a denial
 // is not retried.
 func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
-	a, err := i.admit(ctx, &Call{Method: method, Request: request}, noTrailer)
+	a, err := i.admitCall(ctx, &Call{Method: method, Request: request}, dropTrailer)
 	if err != nil {
 		return err
 	}
@@ -25,7 +25,7 @@ func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string
 // give it to grpc.WithChainStreamInterceptor. The lease ends at the end of the stream, at its
 // failure, or when its context is done. An unread stream keeps its lease until then.
 func (i *Interceptors) StreamClientInterceptor(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
-	a, err := i.admit(ctx, &Call{Method: method}, noTrailer)
+	a, err := i.admitCall(ctx, &Call{Method: method}, dropTrailer)
 	if err != nil {
 		return nil, err
 	}
@@ -73,5 +73,5 @@ func (s *clientStream) RecvMsg(m any) error {
 	return err
 }
 
-// noTrailer drops a trailer: a client has none to send.
-func noTrailer(metadata.MD) {}
+// dropTrailer ignores a trailer, because a client sends none.
+func dropTrailer(metadata.MD) {}

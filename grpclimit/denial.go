@@ -38,19 +38,19 @@ type Denial struct {
 	status *status.Status
 }
 
-// Error is the text of the status alone.
+// Error returns the text of the status, without the error of the acquire.
 func (d *Denial) Error() string { return d.status.String() }
 
-// GRPCStatus is the status, for package status and for servers.
+// GRPCStatus returns the status for the client. Package status and servers call it.
 func (d *Denial) GRPCStatus() *status.Status { return d.status }
 
-// Unwrap is Err: errors.As finds a *dynalimit.LimitExceededError.
+// Unwrap returns Err, so that errors.As finds a *dynalimit.LimitExceededError.
 func (d *Denial) Unwrap() error { return d.Err }
 
 var mistake = status.New(codes.Internal, "limits cannot be checked")
 
-// denialOf converts an error of Acquire into the denial that the client c may see. If ctx has ended, its
-// status is that of ctx.
+// denialOf converts an error of Acquire into the Denial that the client c may see, with the wait as RetryInfo.
+// If the limits cannot be asked because ctx has ended, the status is that of ctx, without a wait.
 func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{RetryAfter: r.RetryAfter, Err: err}
@@ -81,17 +81,17 @@ func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// quotaFailure returns the detail that names the caller's own violated limits.
+// quotaFailure returns the status detail with the caller's own violated limits.
 func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetails.QuotaFailure {
 	q := &errdetails.QuotaFailure{}
 	for _, s := range violated {
-		q.Violations = append(q.Violations, &errdetails.QuotaFailure_Violation{QuotaId: c.Policy(s), QuotaValue: s.Limit.Burst, Description: c.Describe(s)})
+		q.Violations = append(q.Violations, &errdetails.QuotaFailure_Violation{QuotaId: c.PolicyName(s), QuotaValue: s.Limit.Burst, Description: c.DescribeLimit(s)})
 	}
 	return q
 }
 
-// pushback returns the trailer that tells gRPC's retries when to come back, in milliseconds. It is -1, no
-// retry, if no wait helps or 32 bits cannot hold it.
+// pushback returns the trailer grpc-retry-pushback-ms, which tells gRPC's retries the wait in milliseconds. It
+// is -1, no retry, if no wait helps or 32 bits cannot hold it.
 func (d *Denial) pushback() metadata.MD {
 	ms := int64(-1)
 	if wait := (d.RetryAfter + time.Millisecond - 1) / time.Millisecond; wait > 0 && wait <= math.MaxInt32 {

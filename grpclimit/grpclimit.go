@@ -40,8 +40,8 @@ type Interceptors struct {
 	o       Options
 }
 
-// New returns interceptors. It fails with a *ValidationError. The limiter stays the caller's to
-// close.
+// New returns interceptors that limit calls by limiter. It fails with a *ValidationError for bad options, and
+// the caller must close the limiter.
 func New(limiter *dynalimit.RateLimiter, opts *Options) (*Interceptors, error) {
 	if limiter == nil {
 		return nil, invalid("limiter", "is nil; make one with dynalimit.New(repo, nil)")
@@ -56,10 +56,9 @@ func New(limiter *dynalimit.RateLimiter, opts *Options) (*Interceptors, error) {
 	return &Interceptors{limiter: limiter, o: o.withDefaults()}, nil
 }
 
-// Lease is the lease of a call, for the handler, or for an interceptor of a client, to correct
-// after the usage is known: Settle charges the usage, Rollback nothing. It is nil for a call without a
-// limit. A lease without Settle or Rollback stays charged as it is. Of several
-// interceptors it is the innermost one's.
+// Lease returns the lease of a call from its context. The handler, or an interceptor of a client, corrects it
+// after the usage is known: Settle charges the usage, Rollback nothing. It is nil for a call without a limit. A
+// lease without Settle or Rollback stays charged as it is. Of several interceptors it is the innermost one's.
 func Lease(ctx context.Context) *dynalimit.Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
 	return lease
@@ -85,29 +84,29 @@ type admitted struct {
 	lease *dynalimit.Lease
 }
 
-// admit acquires the amounts of a call. Without admission it passes the retry trailer to trailer and returns
-// the error for the client. A skipped call has no lease.
-func (i *Interceptors) admit(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
+// admitCall acquires the amounts of a call and returns it with its lease. If it is denied, admitCall passes the
+// retry trailer to trailer and returns the error for the client. A skipped call has no lease.
+func (i *Interceptors) admitCall(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
 	if i == nil || i.limiter == nil {
 		return admitted{}, &Denial{status: mistake, Err: invalid("interceptors", "are none; make them with New")}
 	}
 	if i.o.Skip != nil && i.o.Skip(ctx, call) {
 		return admitted{ctx: ctx}, nil
 	}
-	by := i.caller(ctx, call)
+	by := i.callerOf(ctx, call)
 	c := refusal.Caller{Entity: by.Key, Resource: i.o.Resource(ctx, call)}
-	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.Given(i.o.Acquire, by.Parent, by.Plan, i.o.Batch != nil && i.o.Batch(ctx, call))...)
+	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.CallerOptions(i.o.Acquire, by.Parent, by.Plan, i.o.Batch != nil && i.o.Batch(ctx, call))...)
 	if err != nil {
 		d := denialOf(ctx, c, err)
 		trailer(d.pushback())
-		return admitted{}, i.refuse(ctx, call, d)
+		return admitted{}, i.denialError(ctx, call, d)
 	}
 	return admitted{i, context.WithValue(ctx, leaseKey{}, lease), lease}, nil
 }
 
-// refuse returns the error of a denied call: that of Options.OnDenied, or d itself. It logs denials that are
-// mistakes.
-func (i *Interceptors) refuse(ctx context.Context, call *Call, d *Denial) error {
+// denialError returns the error of a denied call: that of Options.OnDenied, or d itself. It logs denials that
+// are mistakes.
+func (i *Interceptors) denialError(ctx context.Context, call *Call, d *Denial) error {
 	if d.status.Code() == codes.Internal {
 		i.o.Logger.LogAttrs(ctx, slog.LevelError, "grpclimit: a call could not be limited", slog.String("method", call.Method), slog.Any("error", d.Err))
 	}
@@ -129,8 +128,9 @@ func (a admitted) runCall(next func(context.Context) error) (err error) {
 	return err
 }
 
-// endLease ends the lease of a call that returned err. It rolls back if Options.Refund says so for the code,
-// else it settles. A call that did not return stays charged. A failure is logged.
+// endLease ends the lease of a call that returned err. It rolls back if Options.Refund returns true for the
+// code, else it settles. A call that did not return stays charged, a skipped one has no lease, and a failure is
+// logged.
 func (a admitted) endLease(returned bool, err error) {
 	if a.lease == nil {
 		return

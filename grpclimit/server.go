@@ -12,7 +12,7 @@ import (
 func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	call := &Call{Method: info.FullMethod, Request: request}
 	// Without a server around it, as in a test, the trailer is dropped.
-	err = i.serve(ctx, call, func(t metadata.MD) { _ = grpc.SetTrailer(ctx, t) }, func(ctx context.Context) error {
+	err = i.serveCall(ctx, call, func(t metadata.MD) { _ = grpc.SetTrailer(ctx, t) }, func(ctx context.Context) error {
 		reply, err = handler(ctx, request)
 		return err
 	})
@@ -23,15 +23,15 @@ func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, 
 // its end: give it to grpc.ChainStreamInterceptor. The trailer is as of UnaryServerInterceptor.
 func (i *Interceptors) StreamServerInterceptor(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	call := &Call{Method: info.FullMethod, Unknown: service == nil}
-	return i.serve(stream.Context(), call, stream.SetTrailer, func(ctx context.Context) error {
+	return i.serveCall(stream.Context(), call, stream.SetTrailer, func(ctx context.Context) error {
 		return handler(service, serverStream{stream, ctx})
 	})
 }
 
-// serve acquires the amounts of a call, runs the handler with the lease in its context, and ends the lease.
+// serveCall acquires the amounts of a call, runs the handler with the lease in its context, and ends the lease.
 // It returns the denial's or the handler's error.
-func (i *Interceptors) serve(ctx context.Context, call *Call, setTrailer func(metadata.MD), handler func(context.Context) error) error {
-	a, err := i.admit(ctx, call, setTrailer)
+func (i *Interceptors) serveCall(ctx context.Context, call *Call, setTrailer func(metadata.MD), handler func(context.Context) error) error {
+	a, err := i.admitCall(ctx, call, setTrailer)
 	if err != nil {
 		return err
 	}
@@ -44,5 +44,5 @@ type serverStream struct {
 	ctx context.Context
 }
 
-// Context is that of the handler.
+// Context returns the context with the lease, for the handler.
 func (s serverStream) Context() context.Context { return s.ctx }

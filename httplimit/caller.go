@@ -19,9 +19,9 @@ type Caller struct {
 	Plan string
 }
 
-// caller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
+// callerOf returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
 // strangers' entity, without parent and plan.
-func (m *middleware) caller(r *http.Request) Caller {
+func (m *middleware) callerOf(r *http.Request) Caller {
 	var c Caller
 	switch {
 	case m.Identify != nil:

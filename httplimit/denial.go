@@ -32,7 +32,8 @@ type Denial struct {
 	Err error `json:"-"`
 }
 
-// Write answers with the denial as application/problem+json.
+// Write answers a request with the denial as application/problem+json, with its status. It ignores errors of
+// the writer.
 func (d *Denial) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	body, _ := json.Marshal(d) // strings and numbers
@@ -44,7 +45,7 @@ func (d *Denial) Write(w http.ResponseWriter) {
 func (d *Denial) setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if d.RetryAfter > 0 {
-		h.Set("Retry-After", problem.Seconds(d.RetryAfter))
+		h.Set("Retry-After", problem.RetryAfterText(d.RetryAfter))
 	}
 }
 
@@ -53,12 +54,13 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// denialOf converts an error of Acquire into the denial that the client c may see.
+// denialOf converts an error of Acquire into the Denial that the client c may see. An unknown error becomes
+// status 500 without detail.
 func denialOf(c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}
 	for _, s := range r.Violated {
-		d.Violated = append(d.Violated, c.Policy(s))
+		d.Violated = append(d.Violated, c.PolicyName(s))
 	}
 	switch r.Kind {
 	case refusal.Exceeded:

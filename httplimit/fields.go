@@ -14,10 +14,11 @@ import (
 // fields are those about a caller's limits.
 type fields struct{ refusal.Caller }
 
-// setFields sets the X-RateLimit fields of the caller's own tightest limit, that of money in dollars, and with draft also
-// RateLimit and RateLimit-Policy. The wait is the answer's Retry-After, Never without one.
+// setFields sets the X-RateLimit fields of the caller's own tightest limit and of money in dollars, and with
+// draft also RateLimit and RateLimit-Policy. It sets nothing if the caller has no own limit. wait is the
+// answer's Retry-After, Never without one.
 func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
-	values, ok := c.Standing(statuses)
+	values, ok := c.LimitHeaders(statuses)
 	if !ok {
 		return
 	}
@@ -29,38 +30,38 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 		h["X-Ratelimit-Remaining-Usd"] = []string{left}
 	}
 	if draft {
-		c.showDraft(h, statuses, wait)
+		c.setDraftFields(h, statuses, wait)
 	}
 }
 
-// showDraft sets the draft's RateLimit fields for limits that count requests: the draft has no unit for
-// tokens and money. A reset is not later than wait.
-func (c fields) showDraft(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
+// setDraftFields sets the draft's fields RateLimit and RateLimit-Policy for limits that count requests: the
+// draft has no unit for tokens and money. A reset is at most wait.
+func (c fields) setDraftFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
 	var policies, limits []byte
 	for i := range statuses {
 		s := &statuses[i]
 		if !c.Owns(s) || s.Requested != 1 || s.Limit.Unit != "" {
 			continue
 		}
-		policies = listItem(policies, c.Policy(s), ";q=", s.Limit.Burst)
+		policies = appendItem(policies, c.PolicyName(s), ";q=", s.Limit.Burst)
 		if w := burstTime(s.Limit); w > 0 {
-			policies = append(append(policies, ";w="...), problem.Seconds(w)...)
+			policies = append(append(policies, ";w="...), problem.RetryAfterText(w)...)
 		}
-		limits = listItem(limits, c.Policy(s), ";r=", s.Remaining)
+		limits = appendItem(limits, c.PolicyName(s), ";r=", s.Remaining)
 		// Within t no more than r is promised, so t is not past Retry-After.
 		if s.Limit.IsConcurrent() { // nobody knows when a call ends
 			continue
 		}
-		limits = append(append(limits, ";t="...), problem.Seconds(min(s.Reset, wait))...)
+		limits = append(append(limits, ";t="...), problem.RetryAfterText(min(s.Reset, wait))...)
 	}
 	if policies != nil {
 		h["Ratelimit-Policy"], h["Ratelimit"] = []string{string(policies)}, []string{string(limits)}
 	}
 }
 
-// listItem appends a quoted name with a count as its parameter, such as ";q=", to a list of structured fields
-// (RFC 9651).
-func listItem(list []byte, name, parameter string, n int64) []byte {
+// appendItem appends a quoted name with a count as its parameter, such as ";q=", to a list of structured fields
+// (RFC 9651). A count below 0 becomes 0.
+func appendItem(list []byte, name, parameter string, n int64) []byte {
 	if list != nil {
 		list = append(list, ", "...)
 	}
@@ -68,8 +69,8 @@ func listItem(list []byte, name, parameter string, n int64) []byte {
 	return strconv.AppendInt(list, min(max(n, 0), 999_999_999_999_999), 10)
 }
 
-// burstTime returns the time in which a limit allows its burst, 0 for a calendar window without a fixed
-// length or a time beyond the range of durations.
+// burstTime returns the time in which a limit refills its burst: the window of a quota, or the fill time of a
+// token bucket. It is 0 for a month, for calls in flight, and beyond the range of durations.
 func burstTime(l dynalimit.Limit) time.Duration {
 	switch l.Window {
 	case "hour":

@@ -28,9 +28,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// New returns a middleware: it gives a handler that limits another one. The handlers that it
-// makes may share buckets. It fails with a *ValidationError. The limiter stays the caller's to
-// close.
+// New returns a middleware: a function that wraps a handler in one that limits its requests. Handlers that it
+// wraps share the limits. It fails with a *ValidationError for bad options, and the caller must close the
+// limiter.
 func New(limiter *dynalimit.RateLimiter, opts *Options) (func(http.Handler) http.Handler, error) {
 	if limiter == nil {
 		return nil, invalid("limiter", "is nil; make one with dynalimit.New(repo, nil)")
@@ -49,15 +49,14 @@ func New(limiter *dynalimit.RateLimiter, opts *Options) (func(http.Handler) http
 				next.ServeHTTP(w, r)
 				return
 			}
-			m.serve(w, r, next)
+			m.limitRequest(w, r, next)
 		})
 	}, nil
 }
 
-// Lease is the lease of a request, for the handler to correct after the usage is known:
-// Settle charges the usage, Rollback nothing. It is nil for a request without a limit. A
-// lease without Settle or Rollback stays charged as it is. Of several middlewares it is the
-// innermost one's.
+// Lease returns the lease of a request from its context, for the handler to correct after the usage is known:
+// Settle charges the usage, Rollback nothing. It is nil for a request without a limit. A lease without Settle
+// or Rollback stays charged as it is. Of several middlewares it is the innermost one's.
 func Lease(ctx context.Context) *dynalimit.Lease {
 	lease, _ := ctx.Value(leaseKey{}).(*dynalimit.Lease)
 	return lease
@@ -71,14 +70,14 @@ type middleware struct {
 	Options
 }
 
-// serve acquires a request's amounts and runs the handler with the lease in its context, or answers with the
-// denial. It ends the lease after the handler, also after a panic.
-func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	by := m.caller(r)
+// limitRequest acquires a request's amounts and runs the handler with the lease in its context, or answers with
+// the denial. It ends the lease after the handler; after a panic the request stays charged.
+func (m *middleware) limitRequest(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	by := m.callerOf(r)
 	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}
-	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.Given(m.Acquire, by.Parent, by.Plan, m.Batch != nil && m.Batch(r))...)
+	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.CallerOptions(m.Acquire, by.Parent, by.Plan, m.Batch != nil && m.Batch(r))...)
 	if err != nil {
-		m.deny(w, r, c, err)
+		m.answerDenial(w, r, c, err)
 		return
 	}
 	c.setFields(w.Header(), lease.Statuses(), dynalimit.Never, m.Draft)
@@ -93,7 +92,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		m.endLease(ctx, lease, returned && seen != nil && !seen.hijacked && m.Refund(seen.finalStatus()))
 	}()
 	inner := r.WithContext(ctx)
-	defer httpcopy.GiveBack(r, inner)
+	defer httpcopy.RestoreFields(r, inner)
 	next.ServeHTTP(w, inner)
 	returned = true
 }
@@ -111,8 +110,8 @@ func (m *middleware) endLease(ctx context.Context, lease *dynalimit.Lease, refun
 	}
 }
 
-// deny sets the headers of a denial, calls OnDenied to answer, and logs errors that are mistakes.
-func (m *middleware) deny(w http.ResponseWriter, r *http.Request, c fields, err error) {
+// answerDenial sets the headers of a denial, and calls OnDenied to answer. It logs errors with status 500.
+func (m *middleware) answerDenial(w http.ResponseWriter, r *http.Request, c fields, err error) {
 	d := denialOf(c.Caller, err)
 	if d.Status == http.StatusInternalServerError {
 		m.Logger.LogAttrs(r.Context(), slog.LevelError, "httplimit: a request could not be limited", slog.Any("error", err))

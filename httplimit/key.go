@@ -14,9 +14,9 @@ import (
 // maxSecret is the longest API key, in bytes: a longer one is a stranger's.
 const maxSecret = 1024
 
-// APIKey finds the caller by the secret that a header holds, as in "X-Api-Key: secret" or
-// "Authorization: Bearer secret". The key is HashKey of it: "" without the header, of a secret
-// above 1 KiB, and if the header is there twice.
+// APIKey returns a function for Options.Key that takes the caller from the secret in a header, as in
+// "X-Api-Key: secret" or "Authorization: Bearer secret". Its result is HashKey of the secret: "" without the
+// header, for a secret above 1 KiB, and if the header is there twice.
 func APIKey(header string) func(*http.Request) string {
 	header = http.CanonicalHeaderKey(header)
 	return func(r *http.Request) string {
@@ -35,8 +35,8 @@ func APIKey(header string) func(*http.Request) string {
 	}
 }
 
-// HashKey is the id of the entity of an API key: 128 bits of its SHA-256, which do not reveal a random
-// key. It is for keys, not for passwords.
+// HashKey returns the id of the entity of an API key: "key-" and 128 bits of its SHA-256, which do not reveal a
+// random key. It is for keys, not for passwords.
 func HashKey(secret string) string {
 	sum := sha256.Sum256([]byte(secret))
 	return "key-" + hex.EncodeToString(sum[:16])
@@ -59,6 +59,6 @@ func Address(trusted ...netip.Prefix) func(*http.Request) string {
 		if at, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
 			network = at.Network()
 		}
-		return proxies.Key(r.RemoteAddr, network, r.Header["X-Forwarded-For"])
+		return proxies.EntityKey(r.RemoteAddr, network, r.Header["X-Forwarded-For"])
 	}
 }

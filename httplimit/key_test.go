@@ -49,7 +49,7 @@ func newWorld(t testing.TB, limits ...dynalimit.Limit) *world {
 	w := &world{t: t}
 	w.advance(time.Duration(time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC).UnixNano()))
 	now := func() time.Time { return time.Unix(0, w.ns.Load()).UTC() }
-	w.db = testworld.Mem(t, ddbmem.WithClock(now))
+	w.db = testworld.NewMem(t, ddbmem.WithClock(now))
 	var err error
 	w.repo, err = dynalimit.NewRepository(w.db.Client(), "limits", &dynalimit.RepositoryOptions{Principal: "ops@example.com", Now: now})
 	require.NoError(t, err)

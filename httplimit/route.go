@@ -11,11 +11,10 @@ import (
 // make up.
 const unrouted = "unrouted"
 
-// Route makes the pattern of a request's route its resource: "GET /items/{id}" is
-// "GET/items/_id_", "/items/" is "any/items/", and unmatched requests are "unrouted". A
-// pattern above the length of a resource keeps its end, behind a hash of all of it. Around a mux give it
-// that mux, because a mux finds the pattern only after the middleware. Inside, around
-// single handlers, give nil.
+// Route returns a function for Options.Resource that makes the pattern of a request's route its resource: "GET
+// /items/{id}" is "GET/items/_id_", "/items/" is "any/items/", and unmatched requests are "unrouted". A pattern
+// above the length of a resource keeps its end, behind a hash of all of it. Around a mux give it that mux,
+// because a mux finds the pattern only after the middleware. Inside, around single handlers, give nil.
 func Route(mux *http.ServeMux) func(*http.Request) string {
 	return func(r *http.Request) string {
 		pattern := r.Pattern
@@ -26,8 +25,8 @@ func Route(mux *http.ServeMux) func(*http.Request) string {
 	}
 }
 
-// routeName returns a pattern of net/http as the name of a resource: "GET /items" as "GET/items", without a
-// method "any/items", "" as "unrouted".
+// routeName converts a pattern of net/http to the name of a resource: "GET /items" to "GET/items", without a
+// method to "any/items", and "" to "unrouted".
 func routeName(pattern string) string {
 	if pattern == "" {
 		return unrouted

@@ -15,17 +15,17 @@ type watched struct {
 	hijacked bool
 }
 
-// Unwrap gives http.ResponseController the writer below.
+// Unwrap returns the writer below, for http.ResponseController.
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// finalStatus returns the status that the client gets after the handler has returned: 200 if the handler
-// wrote none.
+// finalStatus returns the status that the client gets after the handler has returned. It is 200 if the handler
+// wrote none, and then records that.
 func (w *watched) finalStatus() int {
 	w.recordStatus(http.StatusOK)
 	return w.status
 }
 
-// recordStatus keeps the first final status, which is one from 200 on or 101. Later ones are ignored.
+// recordStatus keeps the first final status: 101, or one of 200 or more. It ignores later ones.
 func (w *watched) recordStatus(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
@@ -63,7 +63,7 @@ func (w *watched) FlushError() error {
 	return err
 }
 
-// Hijack gives the connection to the handler and records it; a hijacked request is not refunded.
+// Hijack returns the connection to the handler and records that, because a hijacked request is not refunded.
 func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil

@@ -425,5 +425,5 @@ func (c *Call) checkUsable(ctx context.Context) error {
 	if c == nil || c.guard == nil {
 		return invalid("call", "is nil; check the error of Start before using the call")
 	}
-	return problem.NoContext(ctx, "llm")
+	return problem.CheckContext(ctx, "llm")
 }

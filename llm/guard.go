@@ -365,5 +365,5 @@ func (g *Guard) checkUsable(ctx context.Context) error {
 	if g == nil || g.opts.Now == nil {
 		return invalid("guard", "was not made by New; make one with llm.New(&llm.Options{...})")
 	}
-	return problem.NoContext(ctx, "llm")
+	return problem.CheckContext(ctx, "llm")
 }

@@ -287,7 +287,7 @@ func TestLostAnswersCountOnce(t *testing.T) {
 					w.warm(g)
 					inject := func(at string) {
 						if at == during {
-							w.db.SetFaults(testworld.FirstOf("UpdateItem", 1, fault))
+							w.db.SetFaults(testworld.FaultOnFirst("UpdateItem", 1, fault))
 						}
 					}
 					inject("start")
@@ -316,7 +316,7 @@ func TestCallerGivesUp(t *testing.T) {
 			virtual(t, func(t *testing.T, w *world) {
 				g := w.guard(both)
 				w.warm(g)
-				w.db.SetFaults(testworld.FirstOf("UpdateItem", 100, fault)) // sent again once, it would be answered in time
+				w.db.SetFaults(testworld.FaultOnFirst("UpdateItem", 100, fault)) // sent again once, it would be answered in time
 				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				_, err := g.Start(ctx, request())

@@ -80,7 +80,7 @@ var both = with{true, true}
 
 // engines runs a test on ddbmem, and on the endpoint if there is one.
 func engines(t *testing.T, test func(t *testing.T, w *world)) {
-	testworld.Engines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) {
+	testworld.RunOnEngines(t, func(t *testing.T, db *ddbmem.DB, client testworld.NewClient) {
 		if db != nil {
 			test(t, memWorld(t))
 			return
@@ -99,7 +99,7 @@ func virtual(t *testing.T, test func(t *testing.T, w *world)) {
 
 func memWorld(t *testing.T) *world {
 	c := &clock{}
-	db := testworld.Mem(t, ddbmem.WithClock(c.now))
+	db := testworld.NewMem(t, ddbmem.WithClock(c.now))
 	return newWorld(t, db, c, db.Client())
 }
 

@@ -25,8 +25,8 @@ type begunKey struct {
 	granted                 bool
 }
 
-// first reports whether these labels are new, and remembers them.
-func (b *begun) first(of begunKey) bool {
+// addNew adds labels to those seen, and reports whether they are new.
+func (b *begun) addNew(of begunKey) bool {
 	b.mu.RLock()
 	seen := b.seen[of]
 	b.mu.RUnlock()
@@ -45,7 +45,7 @@ func (b *begun) first(of begunKey) bool {
 // beginResource adds 0 to the outcome and pacing counters of an entity's calls on a resource, once, so that
 // their series begin at 0.
 func (m *meter) beginResource(ctx context.Context, entity, resource string) {
-	if !m.begun.first(m.begunKey(entity, resource, "")) {
+	if !m.begun.addNew(m.begunKey(entity, resource, "")) {
 		return
 	}
 	for _, name := range []string{"granted", "degraded", "invalid", "failed"} {
@@ -64,17 +64,17 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 func (m *meter) beginLimit(ctx context.Context, entity, resource, limit, unit string) {
 	m.beginDenials(ctx, entity, resource, limit)
 	granted := m.begunKey(entity, resource, limit)
-	if granted.granted = true; !m.begun.first(granted) {
+	if granted.granted = true; !m.begun.addNew(granted) {
 		return
 	}
 	for _, yes := range []bool{false, true} {
-		add(ctx, m.overrun, m.overrunCost, unit, 0, m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes)))
+		addAmount(ctx, m.overrun, m.overrunCost, unit, 0, m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes)))
 	}
 }
 
 // beginDenials adds 0 to the denial and dropped counters of a limit, once.
 func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string) {
-	if !m.begun.first(m.begunKey(entity, resource, limit)) {
+	if !m.begun.addNew(m.begunKey(entity, resource, limit)) {
 		return
 	}
 	levels := []observe.Level{observe.LevelEntity, observe.LevelParent}
@@ -89,7 +89,8 @@ func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string
 	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))
 }
 
-// begunKey returns the key of labels, without the entity unless that is a label.
+// begunKey returns the labels of a resource or one of its limits as a key, without the entity unless
+// Options.Entity is set.
 func (m *meter) begunKey(entity, resource, limit string) begunKey {
 	if !m.labels.entity {
 		entity = ""

@@ -29,7 +29,7 @@ const (
 // labels makes the attributes of events.
 type labels struct{ entity bool }
 
-// attributesOf returns the given attributes, the resource, and the entity if Options.Entity is set.
+// attributesOf returns the given attributes and the resource. It adds the entity if Options.Entity is set.
 func (l labels) attributesOf(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
 	more = append(more, resourceKey.String(resource))
 	if l.entity {
@@ -53,9 +53,9 @@ var outcomes = []struct {
 	{context.DeadlineExceeded, "canceled"},
 }
 
-// outcome returns the attribute for the outcome of an operation: the text done for nil, a name of outcomes,
-// "invalid" or "failed".
-func outcome(err error, done string) attribute.KeyValue {
+// outcomeAttribute returns the attribute with the outcome of an operation: done for a nil error, else the name
+// of the error in outcomes, "invalid" or "failed".
+func outcomeAttribute(err error, done string) attribute.KeyValue {
 	if err == nil {
 		return outcomeKey.String(done)
 	}
@@ -70,7 +70,7 @@ func outcome(err error, done string) attribute.KeyValue {
 	return outcomeKey.String("failed")
 }
 
-// outcomeOfGrant returns the name of a granted acquire's outcome: "degraded" if a policy granted it, else
+// outcomeOfGrant returns the outcome of a granted acquire: "degraded" if an outage policy admitted it, else
 // "granted".
 func outcomeOfGrant(degraded bool) string {
 	if degraded {

@@ -43,27 +43,27 @@ type instruments struct {
 	errs []error
 }
 
-// counter makes a counter and keeps the provider's error in errs.
-func (i *instruments) counter(name, unit, what string) metric.Int64Counter {
+// newCounter makes a counter and keeps the provider's error in i.errs.
+func (i *instruments) newCounter(name, unit, what string) metric.Int64Counter {
 	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
 	return c
 }
 
-// cost makes a counter of dollars, and keeps the provider's error in errs.
-func (i *instruments) cost(name, what string) metric.Float64Counter {
+// newCostCounter makes a counter of dollars and keeps the provider's error in i.errs.
+func (i *instruments) newCostCounter(name, what string) metric.Float64Counter {
 	c, err := i.Float64Counter(name, metric.WithUnit("{USD}"), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
 	return c
 }
 
-// outages makes the counter of tables' outages.
-func (i *instruments) outages() metric.Int64Counter {
-	return i.counter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
+// newOutageCounter makes the counter of tables' outages and keeps the provider's error in i.errs.
+func (i *instruments) newOutageCounter() metric.Int64Counter {
+	return i.newCounter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
 }
 
-// duration makes a histogram in seconds with the given bounds, and keeps the provider's error in errs.
-func (i *instruments) duration(name, what string, bounds []float64) metric.Float64Histogram {
+// newDuration makes a histogram in seconds with the given bounds, and keeps the provider's error in i.errs.
+func (i *instruments) newDuration(name, what string, bounds []float64) metric.Float64Histogram {
 	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	i.errs = append(i.errs, err)
 	return h
@@ -74,56 +74,57 @@ func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
 		labels:        l,
-		acquires:      i.duration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire.", calls),
-		corrections:   i.duration("dynalimit.correction.duration", "Time of a correction of a lease.", durations),
-		writes:        i.duration("dynalimit.write.duration", "Time of a write to a bucket, with its tries.", durations),
-		loads:         i.duration("dynalimit.config.load.duration", "Time of a read of a configuration.", durations),
-		waits:         i.duration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps.", waits),
-		granted:       i.counter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
-		corrected:     i.counter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
-		overrun:       i.counter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
-		grantedCost:   i.cost("dynalimit.granted.cost", "Money that acquires were granted."),
-		correctedCost: i.cost("dynalimit.corrected.cost", "Money that leases were charged further, or given back."),
-		overrunCost:   i.cost("dynalimit.overrun.cost", "Money beyond a limit that denied nobody."),
-		dropped:       i.counter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
-		outcomes:      i.counter("dynalimit.acquires", "{acquire}", "Acquires by what became of them."),
-		denials:       i.counter("dynalimit.denials", "{denial}", "Limits that denied a call."),
-		callers:       i.counter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
-		requests:      i.counter("dynalimit.write.requests", "{request}", "Requests that writes took."),
-		outages:       i.outages(),
-		pacings:       i.counter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
+		acquires:      i.newDuration("dynalimit.acquire.duration", "Time of an Acquire, Wait or Do's acquire.", calls),
+		corrections:   i.newDuration("dynalimit.correction.duration", "Time of a correction of a lease.", durations),
+		writes:        i.newDuration("dynalimit.write.duration", "Time of a write to a bucket, with its tries.", durations),
+		loads:         i.newDuration("dynalimit.config.load.duration", "Time of a read of a configuration.", durations),
+		waits:         i.newDuration("dynalimit.denial.retry_after", "Wait that a denial names; none where no wait helps.", waits),
+		granted:       i.newCounter("dynalimit.granted.tokens", "{token}", "Tokens that acquires were granted."),
+		corrected:     i.newCounter("dynalimit.corrected.tokens", "{token}", "Tokens that leases were charged further, or given back."),
+		overrun:       i.newCounter("dynalimit.overrun.tokens", "{token}", "Tokens beyond a limit that denied nobody."),
+		grantedCost:   i.newCostCounter("dynalimit.granted.cost", "Money that acquires were granted."),
+		correctedCost: i.newCostCounter("dynalimit.corrected.cost", "Money that leases were charged further, or given back."),
+		overrunCost:   i.newCostCounter("dynalimit.overrun.cost", "Money beyond a limit that denied nobody."),
+		dropped:       i.newCounter("dynalimit.dropped.tokens", "{token}", "Tokens that no bucket will be told."),
+		outcomes:      i.newCounter("dynalimit.acquires", "{acquire}", "Acquires by what became of them."),
+		denials:       i.newCounter("dynalimit.denials", "{denial}", "Limits that denied a call."),
+		callers:       i.newCounter("dynalimit.write.callers", "{caller}", "Callers that writes carried."),
+		requests:      i.newCounter("dynalimit.write.requests", "{request}", "Requests that writes took."),
+		outages:       i.newOutageCounter(),
+		pacings:       i.newCounter("dynalimit.pacings", "{pacing}", "Times that writes to a bucket began to be paced."),
 	}
 	return m, errors.Join(i.errs...)
 }
 
-// observer returns the observer that passes a limiter's events to m.
-func (m *meter) observer() observe.Observer {
+// newObserver returns an observer with functions that record a limiter's events in m.
+func (m *meter) newObserver() observe.Observer {
 	return observe.Observer{
-		AcquireEnd: m.acquireEnd, Denied: m.countDenial, Corrected: m.correctedBy, Overran: m.countOverrun, WriteEnd: m.writeEnd,
-		ConfigLoaded: m.configLoaded, AvailabilityChanged: m.availabilityChanged, PacingChanged: m.pacingChanged, Dropped: m.droppedBy,
+		AcquireEnd: m.recordAcquire, Denied: m.countDenial, Corrected: m.recordCorrection, Overran: m.countOverrun, WriteEnd: m.recordWrite,
+		ConfigLoaded: m.recordLoad, AvailabilityChanged: m.countOutage, PacingChanged: m.countPacing, Dropped: m.countDropped,
 	}
 }
 
-// acquireEnd counts an acquire by its outcome, records its duration, and counts the granted tokens of each
-// limit.
-func (m *meter) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
+// recordAcquire counts an acquire by its outcome and records its duration. It counts the granted tokens, or
+// dollars, of each limit if it was granted.
+func (m *meter) recordAcquire(ctx context.Context, e observe.AcquireEnd) {
 	m.beginResource(ctx, e.EntityID, e.Resource)
-	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, outcomeOfGrant(e.Degraded)))...))
-	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, outcomeOfGrant(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
+	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)))...))
+	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
 	if e.Err != nil {
 		return
 	}
 	for limit, tokens := range e.Amounts {
 		m.beginLimit(ctx, e.EntityID, e.Resource, limit, e.Units[limit])
-		add(ctx, m.granted, m.grantedCost, e.Units[limit], tokens, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit)))
+		addAmount(ctx, m.granted, m.grantedCost, e.Units[limit], tokens, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit)))
 	}
 }
 
 // microsPerDollar is the number of tokens of money in a dollar.
 const microsPerDollar = 1e6
 
-// add adds an amount to the counter of tokens or, if the unit is dollars, to that of costs.
-func add(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of []attribute.KeyValue) {
+// addAmount adds an amount in whole tokens to the counter tokens. If the unit is USD, the amount is in
+// micro-dollars, and it adds dollars to the counter cost.
+func addAmount(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of []attribute.KeyValue) {
 	if unit == dynalimit.USD {
 		cost.Add(ctx, float64(amount)/microsPerDollar, metric.WithAttributes(of...))
 		return
@@ -143,27 +144,27 @@ func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	}
 }
 
-// correctedBy records the duration of a lease's correction, and counts the tokens charged or given back, by
-// limit.
-func (m *meter) correctedBy(ctx context.Context, e observe.Correction) {
+// recordCorrection records the duration of a lease's correction, and counts the tokens or dollars charged or
+// given back, by limit.
+func (m *meter) recordCorrection(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))
-	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcome(e.Err, "done"))...))
+	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeAttribute(e.Err, "done"))...))
 	for limit, change := range e.Change {
 		direction := "charged"
 		if change < 0 {
 			direction, change = "given_back", -change
 		}
-		add(ctx, m.corrected, m.correctedCost, e.Units[limit], change, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction)))
+		addAmount(ctx, m.corrected, m.correctedCost, e.Units[limit], change, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction)))
 	}
 }
 
-// countOverrun counts tokens beyond a limit that denied nobody.
+// countOverrun counts the tokens, or dollars, beyond a limit that denied nobody.
 func (m *meter) countOverrun(e observe.Overrun) {
-	add(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
+	addAmount(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
 }
 
-// writeEnd records the duration of a bucket's write and counts its callers and requests.
-func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
+// recordWrite records the duration of a bucket's write and counts its callers and requests.
+func (m *meter) recordWrite(ctx context.Context, e observe.WriteEnd) {
 	kind := kindKey.String(string(e.Kind))
 	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
 	of := metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind)...)
@@ -171,27 +172,27 @@ func (m *meter) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	m.requests.Add(ctx, int64(e.Tries), of)
 }
 
-// configLoaded records the duration of a configuration's read.
-func (m *meter) configLoaded(e observe.ConfigLoad) {
-	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcome(e.Err, "done"))...))
+// recordLoad records the duration of a configuration's read, with its outcome.
+func (m *meter) recordLoad(e observe.ConfigLoad) {
+	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, "done"))...))
 }
 
-// availabilityChanged counts the beginning of a table's outage.
-func (m *meter) availabilityChanged(e observe.AvailabilityChange) {
+// countOutage counts the beginning of a table's outage. It ignores the end.
+func (m *meter) countOutage(e observe.AvailabilityChange) {
 	if e.Open {
 		m.outages.Add(context.Background(), 1, metric.WithAttributes(tableKey.String(e.Table)))
 	}
 }
 
-// pacingChanged counts the beginning of paced writes to a bucket.
-func (m *meter) pacingChanged(e observe.PacingChange) {
+// countPacing counts the beginning of paced writes to a bucket. It ignores the end.
+func (m *meter) countPacing(e observe.PacingChange) {
 	if e.Paced {
 		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))
 	}
 }
 
-// droppedBy counts tokens, by limit, that no bucket will count.
-func (m *meter) droppedBy(e observe.Drop) {
+// countDropped counts whole tokens, by limit, that no bucket will count.
+func (m *meter) countDropped(e observe.Drop) {
 	for limit, tokens := range e.Amounts {
 		m.dropped.Add(context.Background(), tokens, metric.WithAttributes(limitKey.String(limit)))
 	}

@@ -27,7 +27,7 @@ type Options struct {
 	Entity bool
 }
 
-// meterOf returns the meter of a provider, and for nil one that measures nothing.
+// meterOf returns this package's meter of a provider. For nil it returns one that measures nothing.
 func meterOf(meters metric.MeterProvider) metric.Meter {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -35,9 +35,9 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 	return meters.Meter(scope)
 }
 
-// New makes an observer for dynalimit.Options.Observer that reports the limiter's events to a provider of
-// meters and to one of tracers; nil means no metrics, or no spans. Several limiters may use one observer.
-// Errors come from the provider.
+// New returns an observer for dynalimit.Options.Observer that reports the limiter's events as metrics to meters
+// and as spans to tracers; nil means no metrics, or no spans. Several limiters may use one observer. Errors
+// come from the provider.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Options) (observe.Observer, error) {
 	l := labels{}
 	if opts != nil {
@@ -49,7 +49,7 @@ func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Option
 		if err != nil {
 			return observe.Observer{}, err
 		}
-		o = m.observer()
+		o = m.newObserver()
 	}
 	if tracers != nil {
 		s := spans{tracers.Tracer(scope), l}

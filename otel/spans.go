@@ -41,14 +41,14 @@ type acquire struct {
 // acquireKey is where a context has its acquire.
 type acquireKey struct{}
 
-// acquireStart returns a context with the start of an acquire. Its span begins only with a request to the
-// store.
+// acquireStart returns ctx with the start of an acquire. It starts no span: that begins with the first request
+// to the store.
 func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
 	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
 
-// startSpan starts the span of an acquire, with its start time, unless it has one or has ended. It returns the
-// span, nil without one.
+// startSpan starts the span of an acquire, with the acquire's start time, unless it has a span or has ended. It
+// returns the span; nil if the acquire ended without one.
 func (s spans) startSpan(ctx context.Context, a *acquire) trace.Span {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,7 +58,8 @@ func (s spans) startSpan(ctx context.Context, a *acquire) trace.Span {
 	return a.span
 }
 
-// acquireEnd ends the span of the acquire in ctx. A decision from memory gets no span of its own.
+// recordAcquire ends the span of the acquire in ctx with its outcome. It makes a span first for an acquire without
+// one, unless the acquire was decided from memory.
 func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a, ok := ctx.Value(acquireKey{}).(*acquire)
 	if !ok {
@@ -70,7 +71,7 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed = true; a.span != nil {
-		endSpan(a.span, e.Err, outcome(e.Err, outcomeOfGrant(e.Degraded)))
+		endSpan(a.span, e.Err, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)))
 	}
 }
 
@@ -87,13 +88,13 @@ func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Con
 	return ctx
 }
 
-// writeEnd ends the span of a write with its outcome.
+// recordWrite ends the span of a write with its outcome.
 func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }
 
-// endSpan sets the attributes, the outcome first, and ends a span. An error sets its status, unless it is a
-// denial.
+// endSpan sets the attributes and ends a span. The outcome must be the first attribute. An error sets the
+// span's status, unless it is a denial.
 func endSpan(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	span.SetAttributes(attrs...)
 	if err != nil && attrs[0] != outcomeKey.String("denied") {

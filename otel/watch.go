@@ -17,23 +17,23 @@ type gauges struct {
 	errs []error
 }
 
-// gauge makes an observable gauge for watch, and keeps the provider's error in errs.
-func (g *gauges) gauge(name, unit, what string) metric.Int64ObservableGauge {
+// newGauge makes an observable gauge for registerCallback, and keeps the provider's error in g.errs.
+func (g *gauges) newGauge(name, unit, what string) metric.Int64ObservableGauge {
 	i, err := g.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
-// counter makes an observable counter for watch, and keeps the provider's error in errs.
-func (g *gauges) counter(name, unit, what string) metric.Int64ObservableCounter {
+// newCounter makes an observable counter for registerCallback, and keeps the provider's error in g.errs.
+func (g *gauges) newCounter(name, unit, what string) metric.Int64ObservableCounter {
 	i, err := g.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
-// watch registers a callback that runs look whenever metrics are read. It fails if an instrument could not be
-// made.
-func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) {
+// registerCallback registers a callback that calls look whenever metrics are read. It fails if an instrument
+// could not be made.
+func (g *gauges) registerCallback(look func(metric.Observer)) (metric.Registration, error) {
 	if err := errors.Join(g.errs...); err != nil {
 		return nil, err
 	}
@@ -50,17 +50,17 @@ func (g *gauges) watch(look func(metric.Observer)) (metric.Registration, error) 
 func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dynalimit.Repository) (metric.Registration, error) {
 	g := &gauges{Meter: meterOf(meters)}
 	i := &instruments{Meter: g.Meter}
-	outages := i.outages()
+	outages := i.newOutageCounter()
 	g.errs = i.errs
-	open := g.gauge("dynalimit.table.open", "", "1 while the table does not answer.")
-	silent := g.gauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
-	waiting := g.gauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")
-	settling := g.gauge("dynalimit.settling.leases", "{lease}", "Leases that are settled behind their callers.")
-	size := g.gauge("dynalimit.config.cached", "{configuration}", "Configurations that are held.")
-	doubt := g.counter("dynalimit.doubt.tokens", "{token}", "Tokens that may have been written although no answer came.")
-	lookups := g.counter("dynalimit.config.lookups", "{lookup}", "Look-ups of configurations.")
+	open := g.newGauge("dynalimit.table.open", "", "1 while the table does not answer.")
+	silent := g.newGauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
+	waiting := g.newGauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")
+	settling := g.newGauge("dynalimit.settling.leases", "{lease}", "Leases that are settled behind their callers.")
+	size := g.newGauge("dynalimit.config.cached", "{configuration}", "Configurations that are held.")
+	doubt := g.newCounter("dynalimit.doubt.tokens", "{token}", "Tokens that may have been written although no answer came.")
+	lookups := g.newCounter("dynalimit.config.lookups", "{lookup}", "Look-ups of configurations.")
 	outages.Add(context.Background(), 0, metric.WithAttributes(tableKey.String(repo.Table())))
-	return g.watch(func(to metric.Observer) {
+	return g.registerCallback(func(to metric.Observer) {
 		h, c := limiter.Health(), repo.ConfigCacheStats()
 		to.ObserveInt64(open, boolToInt(h.Open))
 		to.ObserveInt64(silent, int64(h.SilentBuckets))
@@ -72,12 +72,13 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 		for limit, tokens := range h.Doubt {
 			to.ObserveInt64(doubt, tokens, metric.WithAttributes(limitKey.String(limit)))
 		}
-		byResult(to, lookups, map[string]int64{"hit": c.Hits, "stale": c.StaleHits, "miss": c.Misses})
+		observeByResult(to, lookups, map[string]int64{"hit": c.Hits, "stale": c.StaleHits, "miss": c.Misses})
 	})
 }
 
-// byResult observes the values of an instrument, each with its key as the result attribute.
-func byResult(to metric.Observer, i metric.Int64Observable, values map[string]int64, more ...attribute.KeyValue) {
+// observeByResult reports the values of an instrument to the reader of metrics, each with its key as the
+// attribute dynalimit.result.
+func observeByResult(to metric.Observer, i metric.Int64Observable, values map[string]int64, more ...attribute.KeyValue) {
 	for result, n := range values {
 		to.ObserveInt64(i, n, metric.WithAttributes(append(more[:len(more):len(more)], resultKey.String(result))...))
 	}

@@ -20,12 +20,12 @@ const (
 	Options       Source = "options"        // dynalimit.Options.Limits
 )
 
-// OfEntity reports whether the source is the entity's own.
+// OfEntity reports whether the source is the entity's own: Entity or EntityDefault.
 func (s Source) OfEntity() bool { return s == Entity || s == EntityDefault }
 
-// OfPlan reports whether the source is a plan's.
+// OfPlan reports whether the source is a plan's: Plan or PlanDefault.
 func (s Source) OfPlan() bool { return s == Plan || s == PlanDefault }
 
-// IsOwn reports whether the source was made for an entity or for its plan, and not for every
-// entity.
+// IsOwn reports whether the source was made for an entity or for its plan. It is false for sources of everyone,
+// of the call, and of Options.
 func (s Source) IsOwn() bool { return s.OfEntity() || s.OfPlan() }

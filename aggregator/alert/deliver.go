@@ -151,7 +151,7 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	if d == nil || d.table == nil {
 		return invalid("deliverer", "is nil or was not made; make one with New")
 	}
-	if err := problem.NoContext(ctx, "alert"); err != nil {
+	if err := problem.CheckContext(ctx, "alert"); err != nil {
 		return err
 	}
 	for {

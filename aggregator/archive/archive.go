@@ -92,7 +92,7 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	if a == nil || a.writer == nil {
 		return result, invalid("archive", "is nil or was not made; make one with New")
 	}
-	if err := problem.NoContext(ctx, "archive"); err != nil {
+	if err := problem.CheckContext(ctx, "archive"); err != nil {
 		return result, err
 	}
 	var mu sync.Mutex

@@ -25,7 +25,7 @@ type folder string
 
 // Put writes a temporary file, and renames it after it is on the disk.
 func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
-	if err := problem.NoContext(ctx, "archive"); err != nil {
+	if err := problem.CheckContext(ctx, "archive"); err != nil {
 		return err
 	}
 	if f == "" {

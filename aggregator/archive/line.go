@@ -114,7 +114,7 @@ func isWritable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 
 // auditLine returns the line of an expired audit event. It returns false for any other item.
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {
 	keys, rest := schema.Apart(key.PK)
-	if !(trail.Layout{}).Has(schema.Key{PK: rest, SK: key.SK}) {
+	if !(trail.Layout{}).HasEvent(schema.Key{PK: rest, SK: key.SK}) {
 		return Line{}, false
 	}
 	e := trail.Decode(item)

@@ -22,7 +22,7 @@ const longestLine = 16 << 20
 // one line in memory at a time. Range over it only once, because it reads r.
 func Read(r io.Reader) iter.Seq2[Line, error] {
 	if problem.IsNil(r) {
-		return problem.List[Line](invalid("reader", "is nil; give an open file"))
+		return problem.ErrorList[Line](invalid("reader", "is nil; give an open file"))
 	}
 	return func(yield func(Line, error) bool) {
 		z, err := gzip.NewReader(r)

@@ -79,7 +79,7 @@ func (c poolCase) run(ctx context.Context) (program.Values, error) {
 		}
 	}
 	fillPool(ctx, db, api, c.idle)
-	proxy.Kill(c.death)
+	proxy.KillConnections(c.death)
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	began, failed, byPolicy := time.Now(), 0, 0

@@ -108,7 +108,7 @@ func (s *shell) writtenBy(tool string, more ...schema.Item) {
 	s.t.Helper()
 	data, err := os.ReadFile("../../internal/schema/testdata/" + tool + "-items.json")
 	require.NoError(s.t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(s.t, err)
 	for _, item := range append(items, more...) {
 		_, err := s.db.Client().PutItem(s.t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})

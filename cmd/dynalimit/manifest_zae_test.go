@@ -44,7 +44,7 @@ func zaeItems(t *testing.T, release string) []schema.Item {
 	t.Helper()
 	data, err := os.ReadFile("../../internal/schema/testdata/zae-" + release + "-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	return items
 }

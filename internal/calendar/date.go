@@ -11,9 +11,8 @@ import (
 	_ "time/tzdata" // IANA zones must work on hosts without a zone database
 )
 
-// NextDate is the first instant after t whose local date differs from t's. It walks the zone's
-// own transitions: midnight may not exist (Santiago on 2026-09-06), and days last 23 to 25
-// hours.
+// NextDate returns the first instant after t with another local date than t's. It walks the zone's own
+// transitions, because midnight may not exist (Santiago on 2026-09-06), and days last 23 to 25 hours.
 func NextDate(t time.Time, zone *time.Location) time.Time {
 	t = t.In(zone)
 	day := dateOf(t, zone)
@@ -32,7 +31,7 @@ func NextDate(t time.Time, zone *time.Location) time.Time {
 	}
 }
 
-// dateOf is the local date of an instant, in days since 1970-01-01.
+// dateOf returns the local date of an instant, in days since 1970-01-01.
 func dateOf(t time.Time, zone *time.Location) int64 {
 	y, m, d := t.In(zone).Date()
 	return time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix() / secondsOfDay
@@ -42,8 +41,8 @@ const secondsOfDay = 24 * 3600
 
 var zones sync.Map // name → *time.Location; loading one parses the tz database
 
-// isZoneName refuses names that a host may know beside the IANA's: other spellings of a path, the
-// host's own zone, and zones with leap seconds.
+// isZoneName reports whether a name may be an IANA time zone. It is false for names that only a host knows:
+// other spellings of a path, the host's own zone, and zones with leap seconds.
 func isZoneName(name string) bool {
 	return len(name) <= longestZone && !strings.Contains("/"+name+"/", "//") && !strings.Contains("/"+name, "/./") && !slices.Contains([]string{"Local", "localtime", "posixrules"}, name) &&
 		!strings.HasPrefix(name, "posix/") && !strings.HasPrefix(name, "right/")
@@ -52,7 +51,7 @@ func isZoneName(name string) bool {
 // longestZone is more than the longest name has.
 const longestZone = 64
 
-// LoadZone finds an IANA time zone; another name is an error.
+// LoadZone returns an IANA time zone by its name, and caches it. It returns an error for any other name.
 func LoadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil

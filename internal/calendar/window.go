@@ -21,10 +21,10 @@ const (
 
 var unitNames = [...]string{Hour: "hour", Day: "day", Week: "week", Month: "month"}
 
-// Units are the names of the units.
+// Units returns the names of the units, shortest first: hour, day, week, month.
 func Units() []string { return slices.Clone(unitNames[1:]) }
 
-// String is the name of the unit: "hour", "day", "week" or "month".
+// String returns the name of the unit: "hour", "day", "week" or "month".
 func (u Unit) String() string { return unitNames[u] }
 
 // Windows are the windows of a unit in a time zone, one after the other. They are a number, so
@@ -48,8 +48,8 @@ type entry struct {
 // mostWindows bounds how many pairs a process knows. There are some 600 zones.
 const mostWindows = 10_000
 
-// WindowsOf are those of a unit, by its name, in an IANA time zone; "" is UTC. Hours have no
-// zone but UTC.
+// WindowsOf returns the windows of a unit, by its name, in an IANA time zone; "" means UTC. Equal arguments
+// give equal Windows. It returns an error for an unknown unit or zone, and for hours in another zone than UTC.
 func WindowsOf(unit, zone string) (Windows, error) {
 	if zone == "" {
 		zone = "UTC"
@@ -90,34 +90,36 @@ func WindowsOf(unit, zone string) (Windows, error) {
 	return w, nil
 }
 
-// Text is how windows are stored: "day America/Los_Angeles".
+// Text returns the stored form of windows: "day America/Los_Angeles".
 func Text(unit, zone string) string { return unit + " " + zone }
 
-// Parse reads the output of Text.
+// Parse returns the windows of a stored text, such as "day America/Los_Angeles". It returns an error for an
+// unknown unit or zone.
 func Parse(text string) (Windows, error) {
 	unit, zone, _ := strings.Cut(text, " ")
 	return WindowsOf(unit, zone)
 }
 
+// entry returns the unit and the zone of w, which must not be 0.
 func (w Windows) entry() entry {
 	registry.RLock()
 	defer registry.RUnlock()
 	return registry.known[w-1]
 }
 
-// Unit is how long they are, and Zone the IANA name of their zone.
+// Unit returns the unit of the windows.
 func (w Windows) Unit() Unit { return w.entry().unit }
 
-// Zone is the IANA name of their time zone.
+// Zone returns the IANA name of the windows' time zone.
 func (w Windows) Zone() string { return w.entry().name }
 
-// String is how they are stored.
+// String returns the stored form of the windows: "day America/Los_Angeles".
 func (w Windows) String() string {
 	e := w.entry()
 	return Text(e.unit.String(), e.name)
 }
 
-// At is the ordinal of the window at an instant, in Unix ms.
+// At returns the ordinal of the window that contains an instant, in Unix ms.
 func (w Windows) At(ms int64) int64 {
 	e := w.entry()
 	if e.unit == Hour {
@@ -135,10 +137,11 @@ func (w Windows) At(ms int64) int64 {
 	}
 }
 
-// weekOf is the ISO week of a date: 1970-01-01 was a Thursday.
+// weekOf returns the number of the ISO week of a date, both counted from 1970. 1970-01-01 was a Thursday.
 func weekOf(date int64) int64 { return floorDiv(date+3, 7) }
 
-// Start is the first instant, in Unix ms, that belongs to a window or a later one.
+// Start returns the first instant, in Unix ms, of the window with this ordinal or, if no instant belongs to it,
+// of the next one.
 func (w Windows) Start(window int64) int64 {
 	e := w.entry()
 	var date int64 // on which the window begins
@@ -159,8 +162,8 @@ func (w Windows) Start(window int64) int64 {
 	return t.UnixMilli()
 }
 
-// Longest is the largest possible length of a window, in ms: a day of 26 hours, because
-// zones have moved by up to a day.
+// Longest returns the largest possible length of a window, in ms. It allows for a day of 26 hours and a zone
+// that moves by up to a day.
 func (w Windows) Longest() int64 {
 	const hour = 3_600_000
 	switch w.entry().unit {
@@ -175,6 +178,7 @@ func (w Windows) Longest() int64 {
 	}
 }
 
+// floorDiv returns a/b rounded down, also for a negative a.
 func floorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b < 0 {

@@ -20,7 +20,7 @@ type Ended struct {
 	Stack []byte
 }
 
-// Error says how the call ended.
+// Error returns the value of the panic as a text, or that the call ended its goroutine.
 func (e *Ended) Error() string {
 	if e.Cause == nil {
 		return "the call ended its goroutine (runtime.Goexit)"
@@ -28,14 +28,14 @@ func (e *Ended) Error() string {
 	return fmt.Sprintf("panic: %v", e.Cause)
 }
 
-// Unwrap returns the cause if it is an error.
+// Unwrap returns the value of the panic if it is an error, else nil.
 func (e *Ended) Unwrap() error {
 	err, _ := e.Cause.(error)
 	return err
 }
 
-// Call calls f, and ended if f does not return. A panic ends there. Goexit cannot be stopped:
-// ended has to do what its goroutine would have done next.
+// Call calls f on this goroutine, and ended if f does not return. A panic of f stops there. Goexit cannot be
+// stopped, so that code after Call does not run: ended must do its work.
 func Call(f func(), ended func(*Ended)) {
 	returned := false
 	defer func() {
@@ -47,8 +47,8 @@ func Call(f func(), ended func(*Ended)) {
 	returned = true
 }
 
-// Apart calls f on a goroutine of its own and waits for it. If f does not return, the error is
-// an *Ended, and the caller's goroutine goes on.
+// Apart calls f on a goroutine of its own, waits for it, and returns its error. If f panics or ends its
+// goroutine, the error is an *Ended.
 func Apart(f func() error) (err error) {
 	done := make(chan struct{})
 	go func() {
@@ -70,30 +70,31 @@ type Group struct {
 	failed error
 }
 
-// WithContext returns a group, and a context that ends when a call fails or Wait returns.
+// WithContext returns a group, and a context that ends when a call of the group fails or Wait returns.
 func WithContext(ctx context.Context) (*Group, context.Context) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	return &Group{cancel: cancel}, ctx
 }
 
-// SetLimit bounds how many calls run at once.
+// SetLimit bounds the number of calls that run at once. It must be called before Go.
 func (g *Group) SetLimit(n int) { g.calls.SetLimit(n) }
 
-// Go calls f on a goroutine, when the limit allows.
+// Go calls f on a goroutine of its own. It first waits while as many calls run as the limit allows. A call that
+// does not return counts as failed.
 func (g *Group) Go(f func() error) {
 	g.calls.Go(func() error {
 		var err error
-		Call(func() { err = f() }, func(e *Ended) { g.fail(e) })
+		Call(func() { err = f() }, func(e *Ended) { g.recordFailure(e) })
 		if err != nil {
-			g.fail(err)
+			g.recordFailure(err)
 		}
 		return nil
 	})
 }
 
-// fail keeps the first error and then ends the context of the group. The other calls fail then because
-// the context ended, and their errors are not the group's.
-func (g *Group) fail(err error) {
+// recordFailure keeps the first error and ends the context of the group. The other calls then fail because the
+// context ended, and their errors are not the group's.
+func (g *Group) recordFailure(err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.failed == nil {
@@ -102,14 +103,14 @@ func (g *Group) fail(err error) {
 	g.cancelContext(err)
 }
 
-// cancelContext ends the context of the group.
+// cancelContext ends the context of the group with a cause. It does nothing for a group without a context.
 func (g *Group) cancelContext(cause error) {
 	if g.cancel != nil {
 		g.cancel(cause)
 	}
 }
 
-// Wait waits for all calls, and returns the first error.
+// Wait waits for all calls, ends the context of the group, and returns the first error.
 func (g *Group) Wait() error {
 	_ = g.calls.Wait() // the calls return none
 	g.mu.Lock()

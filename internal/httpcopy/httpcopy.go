@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// GiveBack sets in the original request the fields that handlers set in its copy: the parsed forms,
-// whose temporary files the server removes by the original, the pattern of the route and its path
-// values. Call it by defer, so that a panic gives them back too.
-func GiveBack(original, copied *http.Request) {
+// RestoreFields sets in the original request the fields that handlers set in its copy: parsed forms, the
+// pattern of the route, and its path values. The server removes temporary files of forms by the original. Call
+// it by defer, so that a panic restores them too.
+func RestoreFields(original, copied *http.Request) {
 	original.Form, original.PostForm, original.MultipartForm = copied.Form, copied.PostForm, copied.MultipartForm
 	if original.Pattern == copied.Pattern {
 		return

@@ -36,7 +36,7 @@ func TestGiveBack(t *testing.T) {
 
 			copied := original.WithContext(original.Context())
 			mux.ServeHTTP(httptest.NewRecorder(), copied)
-			httpcopy.GiveBack(original, copied)
+			httpcopy.RestoreFields(original, copied)
 
 			assert.Equal(t, plain.Pattern, original.Pattern, target)
 			assert.Equal(t, plain.Form, original.Form, target)

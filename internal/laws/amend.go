@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// amendLease makes one or more calls of a random lease that no other worker uses: a correction, or its end.
-// Sometimes the lease has ended already, and then it must not change.
+// amendLease makes one or more calls of a random lease that no other worker uses: a correction, or its end. One
+// in ten times it picks an ended lease, which must not change.
 func (w *worker) amendLease() {
 	ended := w.r.Float64() < .1
 	l := w.borrowLease(func(l *grant) bool { return l.ended == ended })
@@ -57,11 +57,11 @@ func (w *worker) changeLease(l *grant) {
 	switch p := w.r.Float64(); {
 	case p < .4:
 		d := w.randomDeltas(l.Used())
-		if err := w.adjust(l, d); errors.Is(err, dynalimit.ErrUnconfirmed) && w.r.IntN(2) == 0 {
+		if err := w.adjustLease(l, d); errors.Is(err, dynalimit.ErrUnconfirmed) && w.r.IntN(2) == 0 {
 			w.retryOrEnd(l, d)
 		}
 	case p < .55 && !l.allows:
-		w.consume(l)
+		w.consumeMore(l)
 	case p < .7:
 		w.settleLease(l)
 	default:
@@ -74,7 +74,7 @@ func (w *worker) changeLease(l *grant) {
 func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	switch w.r.IntN(4) {
 	case 0:
-		_ = w.adjust(l, d)
+		_ = w.adjustLease(l, d)
 	case 1:
 		w.settleLease(l)
 	default:
@@ -82,9 +82,9 @@ func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	}
 }
 
-// adjust adjusts a lease by d under a context that may end. It returns the error, and records one
-// that must not occur.
-func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
+// adjustLease adjusts a lease by d under a context that may end. It returns the error, and records one that
+// must not occur as a violation.
+func (w *worker) adjustLease(l *grant, d dynalimit.Amounts) error {
 	ctx, cancel := w.callContext()
 	defer cancel()
 	err := l.Adjust(l.stake.withContext(ctx), d)
@@ -92,9 +92,9 @@ func (w *worker) adjust(l *grant, d dynalimit.Amounts) error {
 	return err
 }
 
-// consume charges random further amounts to a lease. After a success they belong to the lease's
-// stake. It records an error that must not occur.
-func (w *worker) consume(l *grant) {
+// consumeMore charges random further amounts to a lease. After a success it adds them to the lease's stake and
+// to the granted amounts. It records an error that must not occur.
+func (w *worker) consumeMore(l *grant) {
 	ctx, cancel := w.callContext()
 	defer cancel()
 	amounts := w.h.randomAmounts(w.r, l.entity)
@@ -109,8 +109,8 @@ func (w *worker) consume(l *grant) {
 	w.checkFailure(l, err)
 }
 
-// settleLease settles a lease to random amounts: now, or soon with the failure recorded later. It
-// records the end.
+// settleLease settles a lease to random amounts, with Settle or with SettleSoon. It marks the lease as ended
+// after a success, and records an error that must not occur, also a later one of SettleSoon.
 func (w *worker) settleLease(l *grant) {
 	ctx, cancel := w.callContext()
 	defer cancel()
@@ -122,7 +122,8 @@ func (w *worker) settleLease(l *grant) {
 	w.recordEnd(l, l.Settle(ctx, actual))
 }
 
-// rollBackLease rolls a lease back and records the end.
+// rollBackLease rolls a lease back. It marks the lease as ended after a success, and records an error that must
+// not occur.
 func (w *worker) rollBackLease(l *grant) {
 	ctx, cancel := w.callContext()
 	defer cancel()
@@ -130,8 +131,8 @@ func (w *worker) rollBackLease(l *grant) {
 	w.recordEnd(l, err)
 }
 
-// endAtOnce ends a lease by two or three concurrent calls, of random kinds, and waits for them.
-// Only one end may count.
+// endAtOnce makes two or three concurrent calls of a lease, of random kinds, and waits for them. Most of them
+// end the lease, and the laws check that only one end counts.
 func (w *worker) endAtOnce(l *grant) {
 	seeds := rand.New(rand.NewPCG(w.r.Uint64(), 4))
 	var group sync.WaitGroup
@@ -140,7 +141,7 @@ func (w *worker) endAtOnce(l *grant) {
 		group.Go(func() {
 			switch own.r.IntN(4) {
 			case 0:
-				_ = own.adjust(l, own.randomDeltas(l.Used()))
+				_ = own.adjustLease(l, own.randomDeltas(l.Used()))
 			case 1:
 				own.settleLease(l)
 			default:
@@ -171,7 +172,7 @@ func (w *worker) changeEnded(l *grant) {
 	}
 }
 
-// recordEnd marks the lease as ended if err is nil, and records an error that must not occur.
+// recordEnd marks the lease as ended if err is nil. It records an error that must not occur as a violation.
 func (w *worker) recordEnd(l *grant, err error) {
 	w.h.mu.Lock()
 	l.ended = l.ended || err == nil
@@ -179,15 +180,15 @@ func (w *worker) recordEnd(l *grant, err error) {
 	w.checkFailure(l, err)
 }
 
-// checkFailure records an error that a call of a lease must not return.
+// checkFailure records an error that a call of a lease must not return; nil and ErrLeaseEnded are allowed.
 func (w *worker) checkFailure(l *grant, err error) {
 	if err != nil && !errors.Is(err, dynalimit.ErrLeaseEnded) {
 		w.h.checkError(l.owner, err)
 	}
 }
 
-// randomDeltas draws the amounts of an adjust: increases of up to ten times the held amounts, decreases of at
-// most them.
+// randomDeltas draws the amounts of an adjust, for at least one of the held limits. An increase is up to ten
+// times the held amount, a decrease at most that amount.
 func (w *worker) randomDeltas(held dynalimit.Amounts) dynalimit.Amounts {
 	d := dynalimit.Amounts{}
 	for _, name := range slices.Sorted(maps.Keys(held)) {

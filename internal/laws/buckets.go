@@ -13,14 +13,14 @@ const (
 	group    = "all"
 )
 
-// bucketOfItem returns the name of the bucket in an item, as bucketOf, from the item's key.
+// bucketOfItem returns the oracle's name of the bucket in an item, from the item's key.
 func bucketOfItem(item schema.Item) string {
 	key := schema.KeyOf(item)
 	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
 }
 
-// bucketOf returns the name under which the oracle and the judge keep a bucket: the entity alone for the
-// resource that all histories use, else "entity on resource".
+// bucketOf returns the name of a bucket in the oracle and the judge: "entity on resource", or the entity alone
+// for the resource of all histories.
 func bucketOf(entity, of string) string {
 	if of == resource {
 		return entity
@@ -28,5 +28,5 @@ func bucketOf(entity, of string) string {
 	return entity + " on " + of
 }
 
-// bucketOfLane returns the name of a lane's bucket, as bucketOf.
+// bucketOfLane returns the oracle's name of a lane's bucket.
 func bucketOfLane(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }

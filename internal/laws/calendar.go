@@ -22,7 +22,8 @@ type storedQuota struct {
 // quotaFields are the attributes of every quota.
 var quotaFields = []string{"tk", "bx", "tc", "w", "z"}
 
-// quotaIn decodes a quota of an item. It is nil if the limit is missing or a token bucket there.
+// quotaIn decodes a quota of a bucket item, with amounts in millitokens. It returns nil if the item lacks the
+// limit or has it as another kind.
 func quotaIn(item schema.Item, name string) *storedQuota {
 	number := func(field string) int64 {
 		n, _ := item["q_"+name+"_"+field].(*types.AttributeValueMemberN)
@@ -49,8 +50,8 @@ func (q *storedQuota) windowName() string {
 	return q.unit + " " + strconv.FormatInt(q.window, 10)
 }
 
-// levelIn returns the tokens left of a quota in a window, the stored one or a later one. Each window after the
-// stored one regains n, up to n.
+// levelIn returns the millitokens left of a quota in a window, the stored one or a later one. Each later window
+// adds n, up to n.
 func (q *storedQuota) levelIn(window int64) int64 {
 	if window <= q.window {
 		return q.tokens

@@ -17,15 +17,15 @@ type clashes struct {
 	by map[string]int
 }
 
-// countOf returns the refusals that countRefused has counted for an entity's bucket.
+// countOf returns how many updates of an entity's bucket countRefused has counted.
 func (c *clashes) countOf(entity string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.by[entity]
 }
 
-// countRefused counts an update that the bucket refused because one of its limits was too full
-// for the give-back, or no longer full.
+// countRefused counts an update that the bucket refused because a limit was too full for the give-back, or no
+// longer full. It reads the bucket from image; nil counts nothing.
 func (c *clashes) countRefused(entity string, st schema.Statement, image *schema.Image) {
 	if image == nil {
 		return

@@ -38,8 +38,8 @@ func (w *worker) fillBucket() {
 	group.Wait()
 }
 
-// newFilling draws a reset, a top-up or a grant of a quota, and returns the function that requests it under the
-// id of its operation.
+// newFilling draws a reset, a top-up or a grant of an entity's bucket. It returns the function that requests it
+// under the id, so that a repeated call counts once.
 func (w *worker) newFilling(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
 	amounts := w.h.randomAmounts(w.r, entity)
 	if q := w.h.quotas; q != nil && amounts[q.name] > 0 && w.r.IntN(2) == 0 {
@@ -64,7 +64,7 @@ func (w *worker) newFilling(repo *dynalimit.Repository, entity, id string) func(
 	}
 }
 
-// amountNames returns the names of the limits, sorted.
+// amountNames returns the names of the limits in amounts, sorted.
 func amountNames(amounts dynalimit.Amounts) (names []string) {
 	for name := range amounts {
 		names = append(names, name)

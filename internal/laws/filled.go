@@ -25,13 +25,13 @@ type fill struct {
 	wrong         []string
 }
 
-// fail records a violation by the administrator's change.
+// fail adds the text of a broken law to x.wrong.
 func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }
 
 // replayLimit replays an administrator's reset, top-up or grant on one limit: it shortens the true queue and
-// records broken laws. was and is are the stored limit before and after, s its state after.
+// adds broken laws to x.wrong. The limit was stored as was and is stored as is, with the state s.
 func (x *fill) replayLimit(was, is *schema.Stored, s bucket.State) {
 	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {
@@ -50,8 +50,8 @@ func (x *fill) replayLimit(was, is *schema.Stored, s bucket.State) {
 	t.forgone = min(t.forgone, max(0, s.Burst-t.queue-s.Level(x.at)))
 }
 
-// gainedTokens returns the tokens that a token bucket got by an administrator's change, at most its queue. It
-// records a violation if the amount was not requested.
+// gainedTokens returns the millitokens that an administrator's change takes off the queue of a token bucket; a
+// reset takes off all. It records a violation if the amount was not requested.
 func (x *fill) gainedTokens(was, is *schema.Stored, queue int64) int64 {
 	gained := is.Tokens - was.Tokens
 	asked := x.f.Limits == nil || slices.Contains(x.f.Limits, x.name)
@@ -67,8 +67,8 @@ func (x *fill) gainedTokens(was, is *schema.Stored, queue int64) int64 {
 	return gained
 }
 
-// replayQuota replays an administrator's change of a quota and records broken laws. A grant may lift the quota
-// above its amount until the next window, a top-up only up to that amount.
+// replayQuota replays an administrator's change of a quota, sets the true queue and adds broken laws to
+// x.wrong. A grant may lift the quota above its amount until the next window, a top-up only up to that amount.
 func (x *fill) replayQuota() {
 	was, is, at, f, t, name := quotaIn(x.w.Old, x.name), quotaIn(x.w.New, x.name), x.at, x.f, x.t, x.name
 	if was.unit != is.unit || was.zone != is.zone || was.n != is.n || is.window < was.window {
@@ -87,8 +87,8 @@ func (x *fill) replayQuota() {
 	t.queue = is.n - is.tokens
 }
 
-// checkQuotaGain checks the tokens that a quota gained: add was requested, and capped is the part
-// that fits below its amount.
+// checkQuotaGain records a violation unless the millitokens that a quota gained are right. The amount add was
+// requested, and capped is the part of it that fits below the quota's amount.
 func (x *fill) checkQuotaGain(was, is *storedQuota, gained, add, capped int64) {
 	f, name := x.f, x.name
 	asked := f.Limits == nil || slices.Contains(f.Limits, name)

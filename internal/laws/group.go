@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// changeGroup moves the resource into the group or out of it, or sets the group's limits at a random
-// source. h.mu must be held, except at the start.
+// changeGroup moves the resource into the group or out of it, or sets or deletes the group's limits at a random
+// source. An error fails the test. h.mu must be held, except at the start.
 func (h *history) changeGroup(ctx context.Context, r *rand.Rand) {
 	limits := admin.New(h.operator).Limits
 	entity := admin.Scope{Entity: h.entities[r.IntN(len(h.entities))], Resource: group}
@@ -37,7 +37,8 @@ func (h *history) changeGroup(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, err)
 }
 
-// eitherBucket returns the resource of a bucket to delete: sometimes the group's, if there is one.
+// eitherBucket returns the resource of a bucket to delete: that of all calls or, half of the time in a history
+// with a group, the group.
 func (h *history) eitherBucket(r *rand.Rand) string {
 	if h.grouped && r.IntN(2) == 0 {
 		return group

@@ -101,8 +101,7 @@ type mortal struct {
 	m  *member
 }
 
-// Do sends a request to the database. After the death of its process it fails with a reset
-// connection.
+// Do sends a request to the database. Once its limiter is marked dead, it returns ECONNRESET and sends nothing.
 func (m mortal) Do(r *http.Request) (*http.Response, error) {
 	if m.m.dead.Load() {
 		return nil, syscall.ECONNRESET
@@ -120,8 +119,8 @@ func (l bubbleLock) Lock() { l <- struct{}{} }
 // Unlock releases the lock.
 func (l bubbleLock) Unlock() { <-l }
 
-// newHistory makes the table with its entities, their first limits and the limiters of a history.
-// The seed and the mode decide everything. Faults begin once the table is configured.
+// newHistory makes the table with its entities, their first limits and two to five limiters. The seed and the
+// mode decide everything. An error fails the test, and faults begin once the table is configured.
 func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 	h := &history{
 		mode: mode, inside: inside, t: t, db: ddbmem.New(), oracle: newOracle(), r: rand.New(rand.NewPCG(seed, 1)), config: map[string][]dynalimit.Limit{},
@@ -189,7 +188,7 @@ func (h *history) newMember() *member {
 	m.repo = repo
 	m.limiter, err = dynalimit.New(repo, &dynalimit.Options{ChargeMode: h.randomChargeMode(h.r), Prefetch: h.horizon})
 	require.NoError(h.t, err)
-	lanes := h.lanes(m)
+	lanes := h.lanesOf(m)
 	if h.mode.Store != nil {
 		lanes.Store = h.mode.Store(lanes.Store)
 	}
@@ -200,8 +199,8 @@ func (h *history) newMember() *member {
 	return m
 }
 
-// lanes returns the lanes of a limiter.
-func (h *history) lanes(m *member) *lane.Registry { return h.inside.Desk(m.limiter).Lanes }
+// lanesOf returns the registry of a limiter's lanes.
+func (h *history) lanesOf(m *member) *lane.Registry { return h.inside.Desk(m.limiter).Lanes }
 
 // randomChargeMode draws the charge mode of a limiter or a call: in parallel or, in some histories, in one
 // transaction.
@@ -236,8 +235,8 @@ func (h *history) randomLimit(r *rand.Rand, name string) dynalimit.Limit {
 	return TokenBucket(name, p)
 }
 
-// publishConfig tells the oracle which configuration of each entity is in force from now on, after an operator
-// has changed one. It also keeps the limits for later draws; h.mu must be held, except at the start.
+// publishConfig reads the configuration of each entity and records it in the oracle as in force from now on. It
+// also sets h.config, from which later calls are drawn. h.mu must be held, except at the start.
 func (h *history) publishConfig(ctx context.Context) {
 	for _, entity := range h.chargedEntities() {
 		for _, of := range []string{resource, group} {
@@ -271,8 +270,8 @@ func (h *history) bounds() bounds {
 	return rules
 }
 
-// awaitRest ends the faults after the last step, lets late requests land, closes the limiters in some
-// histories, and waits until no write is pending.
+// awaitRest ends the faults, lets late requests land, closes the limiters in some histories, and waits until no
+// write is pending. A failure fails the test.
 func (h *history) awaitRest() {
 	h.weather.endFaults()
 	h.db.Wait()
@@ -280,14 +279,13 @@ func (h *history) awaitRest() {
 		if h.closed {
 			h.closeMember(m)
 		}
-		require.NoError(h.t, h.lanes(m).Drain(h.t.Context()))
+		require.NoError(h.t, h.lanesOf(m).Drain(h.t.Context()))
 	}
 	Elapse(time.Minute) // for reads with callers that have gone
 }
 
-// close ends the contexts of calls, closes every limiter, also of dead processes, and then the
-// table.
-func (h *history) close() {
+// endHistory ends the contexts of calls, closes every limiter, also of dead processes, and then the table.
+func (h *history) endHistory() {
 	h.stop()
 	h.mu.Lock()
 	h.over = true
@@ -299,7 +297,8 @@ func (h *history) close() {
 	h.db.Close()
 }
 
-// closeMember closes a limiter. After faults it may have lost pending updates.
+// closeMember closes a limiter and fails the test on an error. In a mode with faults it ignores ErrUnconfirmed,
+// because pending updates may be lost.
 func (h *history) closeMember(m *member) {
 	if err := m.limiter.Close(h.t.Context()); !h.mode.faults || !errors.Is(err, dynalimit.ErrUnconfirmed) {
 		require.NoError(h.t, err)
@@ -310,8 +309,8 @@ func (h *history) closeMember(m *member) {
 // whole history.
 const mostLooks = 5000
 
-// countLook counts a read of a limiter's clock. If a limiter looks too often in a minute, it spins: countLook
-// then records that and stops the history.
+// countLook counts a read of a limiter's clock. A living limiter that reads it too often in a minute spins:
+// countLook then records that error and ends the contexts of all calls.
 func (h *history) countLook(m *member) {
 	most := int64(mostLooks)
 	if h.mode.ahead {
@@ -323,7 +322,7 @@ func (h *history) countLook(m *member) {
 	}
 }
 
-// recordError records an error that no law allows. The test then fails with it.
+// recordError adds an error that no law allows to h.errs, so that the test fails with it. It takes h.mu.
 func (h *history) recordError(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -337,8 +336,8 @@ func (h *history) randomMember(r *rand.Rand) *member {
 	return h.members[r.IntN(len(h.members))]
 }
 
-// randomAmounts draws the amounts of a call for at least one of the entity's limits: from 1 to a little more
-// than the burst.
+// randomAmounts draws the amounts of a call, in whole tokens, for at least one of the entity's limits, up to a
+// little more than the burst. It takes h.mu.
 func (h *history) randomAmounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -355,8 +354,8 @@ func (h *history) randomAmounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	return a
 }
 
-// recordGrant records the grant, and adds the lease to those that workers amend, unless its
-// limiter has died.
+// recordGrant adds the amounts of a granted lease to h.told. It adds the lease to h.leases, which workers
+// amend, unless its limiter has died. It takes h.mu.
 func (h *history) recordGrant(g *grant, amounts dynalimit.Amounts) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -367,8 +366,9 @@ func (h *history) recordGrant(g *grant, amounts dynalimit.Amounts) {
 	}
 }
 
-// recordTold adds the amounts that a lease charges, at its acquire or later, to the sums that callers were
-// told. checkLedgers compares these with the debits; h.mu must be held.
+// recordTold adds amounts that a lease charges, at its acquire or later, to h.told, in millitokens by bucket
+// and limit. It leaves out levels that the outage policy admitted. checkLedgers compares the sums with the
+// debits; h.mu must be held.
 func (h *history) recordTold(l *dynalimit.Lease, amounts dynalimit.Amounts) {
 	for _, level := range h.inside.Held(l) {
 		if level.Degraded {
@@ -380,8 +380,8 @@ func (h *history) recordTold(l *dynalimit.Lease, amounts dynalimit.Amounts) {
 	}
 }
 
-// checkError records the error of a call as a failure of the test, unless the history explains it: a denial, an
-// ended context, a fault, or a dead limiter.
+// checkError records the error of a call as unexpected unless the history explains it, by a denial, an ended
+// context, a fault or a dead limiter. It also records a denial that names no limit or no wait.
 func (h *history) checkError(m *member, err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError

@@ -11,7 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// checkDenials checks the waits of denials after a history, in the quiet: the call must succeed after the
+// checkDenials checks the waits of denials after a history, without faults. The call must succeed after the
 // returned wait, and be denied one millisecond before. It adds violations to j.
 func (h *history) checkDenials(j *judge) {
 	for range 3 {
@@ -45,8 +45,8 @@ func (h *history) checkDenials(j *judge) {
 	}
 }
 
-// waitIsEstimate reports whether a denied limit is a quota full of open calls, so that its wait is an estimate
-// and not exact.
+// waitIsEstimate reports whether a denied limit is a quota full of the estimates of open calls, so that its
+// wait is not exact.
 func waitIsEstimate(s dynalimit.LimitStatus) bool { return s.ByEstimates }
 
 // informedLimiter returns a random limiter after it has read the entity's buckets, so that its next call

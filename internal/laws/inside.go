@@ -18,7 +18,8 @@ type Inside struct {
 	Config func(ctx context.Context, r *dynalimit.Repository, key config.Key, anew bool) (config.Found, []dynalimit.Limit, error)
 }
 
-// chargedAt returns the part of amounts that a bucket charges, in millitokens.
+// chargedAt returns the amounts, in millitokens, of the limits that a bucket charges. amounts are in whole
+// tokens; those of 0 or less are left out.
 func chargedAt(held *call.Held, amounts dynalimit.Amounts) (charged []plan.Signed) {
 	for name, n := range amounts {
 		if n > 0 && held.Config.Charges(name) {

@@ -77,14 +77,13 @@ func newJudge(o *oracle, rules bounds) *judge {
 	}
 }
 
-// fail records a violation by the write w.
+// fail adds a violation by the write w to j.violations.
 func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
-// verify replays all recorded writes, up to the first with a violation, and returns the
-// violations. After a clean replay it also reports granted operations that never landed. It holds the oracle's
-// lock.
+// verify replays all recorded writes and admissions, up to the first violation, and returns the violations.
+// After a clean replay it also reports granted writes that never landed. It holds the oracle's lock.
 func (j *judge) verify() []string {
 	j.oracle.mu.Lock() // timers write the lapsed tokens
 	defer j.oracle.mu.Unlock()
@@ -104,7 +103,7 @@ func (j *judge) verify() []string {
 	return j.violations
 }
 
-// decodeBucket decodes the item of a bucket before or after the write w; nil if it was missing. A malformed
+// decodeBucket decodes the item of a bucket before or after the write w; nil for a missing item. A malformed
 // item is a violation of w.
 func (j *judge) decodeBucket(w *ddbmem.Write, item schema.Item) *schema.Image {
 	image, err := j.sets.DecodeBucket(item, nil, 0)
@@ -114,8 +113,8 @@ func (j *judge) decodeBucket(w *ddbmem.Write, item schema.Item) *schema.Image {
 	return image
 }
 
-// replayWrite replays one committed write of a bucket and records the laws that it breaks. It returns after the
-// first part with a violation.
+// replayWrite replays one committed write of a bucket and adds the laws that it breaks to j.violations. It
+// stops after the first part with a violation.
 func (j *judge) replayWrite(w *ddbmem.Write) {
 	before, after := j.decodeBucket(w, w.Old), j.decodeBucket(w, w.New)
 	item := w.New
@@ -179,8 +178,8 @@ func isNoteAlone(w *ddbmem.Write) bool {
 	return !reflect.DeepEqual(w.Old, w.New) && reflect.DeepEqual(was, is)
 }
 
-// findSent returns the record, made when a limiter sent it, of the committed write w. It is nil if the request
-// carried no record, or if the item shows another operation's id.
+// findSent returns the sentWrite of the committed write w, by its request. It returns nil if no limiter sent
+// it, or if the op slots show another operation. It checks a pending update at once.
 func (j *judge) findSent(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	sent := j.oracle.requests[w.RequestSeq][entity]
 	operation, changed := slotOperation(*w)
@@ -220,8 +219,8 @@ func (j *judge) checkPending(w *ddbmem.Write, sent *sentWrite, before, after *sc
 	}
 }
 
-// drainQueues shortens the true queues of a bucket by the refill since the last call, up to the instant at, at
-// the rates in held. held is nil without a bucket.
+// drainQueues shortens the true queues of a bucket's token buckets by the refill up to at (ms), at the rates in
+// held. A nil held is a missing bucket.
 func (j *judge) drainQueues(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
@@ -242,7 +241,7 @@ func (j *judge) drainQueues(entity string, held *schema.Image, at int64) {
 	}
 }
 
-// clockTolerance returns the amount by which a limit may exceed its bound because of wrong clocks and writes in
+// clockTolerance returns the tolerance of a limit's bound, in millitokens, for wrong clocks and writes in
 // flight. It is 0 for a quota and in histories with exact clocks.
 func (j *judge) clockTolerance(t *truth) int64 {
 	if t.quota || j.rules.exact || j.rules.skew == 0 && t.surplus == 0 {
@@ -251,8 +250,8 @@ func (j *judge) clockTolerance(t *truth) int64 {
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// replayDeletion replays the deletion of a bucket. An expired one must have been full; one that an operator
-// deleted may owe anything.
+// replayDeletion replays the deletion of a bucket and drops its truths. An expired bucket that still owed
+// tokens is a violation; one that an operator deleted may owe anything.
 func (j *judge) replayDeletion(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
@@ -297,8 +296,8 @@ func (j *judge) checkGhosts(w *ddbmem.Write, after *schema.Image) {
 	}
 }
 
-// landedGiveBacks returns the operations of the sent write with a give-back that took effect in the bucket, so
-// that each can be counted to land once. It is empty if the write made the bucket.
+// landedGiveBacks returns the operations of the sent write with a give-back that the bucket applied, so that
+// each is counted once. It is empty if the write made the bucket.
 func (j *judge) landedGiveBacks(sent *sentWrite, before, after *schema.Image) []*lane.Op {
 	if before == nil {
 		return nil // the creation of a bucket drops refunds
@@ -314,8 +313,8 @@ func (j *judge) landedGiveBacks(sent *sentWrite, before, after *schema.Image) []
 	return backs
 }
 
-// appliedBack returns the amount that the write gave back to a limit: all or, if the client did not know the
-// limit, nothing.
+// appliedBack returns the millitokens that the write gave back to a limit: all or, if the client did not know
+// the limit, 0.
 func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
 	a := sent.sums.Of(name)
 	i, k := before.Set.Index(name), after.Set.Index(name)
@@ -328,8 +327,8 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 	return 0
 }
 
-// replayFilling replays an administrator's change f of a bucket: a reset, a top-up or a grant. It must change
-// tokens alone, once.
+// replayFilling replays an administrator's reset, top-up or grant f of a bucket. It records a violation if the
+// change came twice, made a bucket, or changed more than tokens.
 func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema.Image) {
 	j.tally["filled"]++
 	if j.fillings[f.id] {
@@ -353,7 +352,8 @@ func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema
 	}
 }
 
-// checkCreation checks the first write of a bucket, which must charge a limit, and counts the new incarnation.
+// checkCreation records a violation if the first write of a bucket charges no limit. It counts the new
+// incarnation and drops the truths of the last one.
 func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
 	j.made[bucketOfItem(w.New)+"#"+string(after.Of())] = j.incarnations[bucketOfItem(w.New)]
@@ -379,11 +379,10 @@ func (j *judge) checkConfig(w *ddbmem.Write, entity string, sent *sentWrite, aft
 	}
 }
 
-// account returns the account of an entity's limit. It makes an empty one at the first use.
-func (j *judge) account(entity, name string) *account { return j.accountAt(entity + "#" + name) }
+// accountOf returns the account of an entity's limit. It adds an empty one at the first use.
+func (j *judge) accountOf(entity, name string) *account { return j.accountAt(entity + "#" + name) }
 
-// accountAt returns the account under an entity and limit. It makes an empty one at the first
-// use.
+// accountAt returns the account with a key of entity and limit. It adds an empty one at the first use.
 func (j *judge) accountAt(key string) *account {
 	if j.accounts[key] == nil {
 		j.accounts[key] = &account{}

@@ -2,9 +2,9 @@ package laws
 
 import "fmt"
 
-// checkLedgers compares, after the replay, the debits of each limit with the grants that callers were told and
-// with the holdings of their leases. Without faults both must be equal, for every limit that was present all
-// along.
+// checkLedgers compares, after the replay, the debits of each limit with the amounts that callers were granted
+// and that their leases hold. In exact histories they must be equal for every limit that was always present. It
+// adds violations.
 func (j *judge) checkLedgers(h *history) {
 	for key, told := range h.told {
 		if acc := j.accountAt(key); told > acc.granted {
@@ -45,21 +45,23 @@ func (j *judge) checkLedgers(h *history) {
 	}
 }
 
-// checkSums checks that the holdings of all leases equal the counts of all levels, each call counted once.
+// checkSums checks for the resource and the group that leases hold as much as the counters of all levels show,
+// each call counted once. It adds violations.
 func (j *judge) checkSums(h *history) {
 	for _, of := range []string{resource, group} {
 		j.checkOnce(h, of)
 	}
 }
 
-// checkOnce checks, for the calls on one resource, that the leases hold as much of each limit as the counters
-// of all levels show. A call that several levels count counts once.
+// checkOnce adds violations unless the leases of calls on one resource hold as much of each limit as all
+// levels' counters show. Each call counts once. Only exact histories and limits that were always present are
+// checked.
 func (j *judge) checkOnce(h *history, of string) {
 	for _, name := range limitNames {
 		counted, held, exact := int64(0), int64(0), j.rules.exact
 		for _, entity := range h.chargedEntities() {
 			bucket := bucketOf(entity, of)
-			acc := j.account(bucket, name)
+			acc := j.accountOf(bucket, name)
 			counted += acc.granted + acc.adjusted + acc.told - acc.back - acc.passed
 			exact = exact && !j.absent[bucket+"#"+name]
 		}
@@ -83,8 +85,8 @@ func (j *judge) checkOnce(h *history, of string) {
 	}
 }
 
-// checkLapsed checks at the end, without faults, that no counter includes prefetched tokens that were never
-// admitted.
+// checkLapsed adds a violation, in exact histories, for each counter that still includes prefetched tokens that
+// were never admitted.
 func (j *judge) checkLapsed() {
 	for entity, truths := range j.buckets {
 		for name, t := range truths {

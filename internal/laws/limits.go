@@ -36,7 +36,8 @@ func (j *judge) replayLimits(w *ddbmem.Write, entity string, sent *sentWrite, be
 	}
 }
 
-// replayRemovals checks that each limit missing after the write owed nothing, and drops its truth.
+// replayRemovals records a violation for each limit missing after the write that owed tokens. It drops their
+// truths and keeps their prefetched tokens in j.heldOf.
 func (r *replay) replayRemovals() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
@@ -54,7 +55,7 @@ func (r *replay) replayRemovals() {
 }
 
 // replayLimit replays the write on the k-th limit of the item after it. It checks the counter, the queue or the
-// quota, and the prefetched tokens, and adds to the account.
+// quota, and the prefetched tokens, updates the limit's truth, and adds to its account.
 func (r *replay) replayLimit(k int) {
 	i, name, l := -1, r.after.Set.Names[k], &r.after.Limits[k]
 	if r.before != nil {
@@ -111,8 +112,8 @@ func (r *replay) replayLimit(k int) {
 	}
 }
 
-// addTruth begins the truth of the k-th limit, which the write added to the item, and checks its first tokens.
-// is is its quota, nil for a token bucket.
+// addTruth begins the truth of the k-th limit, which the write added to the item, and checks its first tokens
+// and window. The quota is nil for a token bucket.
 func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
 	if r.checkFull(name, a, l); is != nil {
@@ -125,7 +126,8 @@ func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	}
 }
 
-// checkFull checks that a limit new in the item is full, less the charges of the write.
+// checkFull begins the truth of a limit new in the item. It records a violation unless the limit is full, less
+// the charges of the write.
 func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
@@ -138,7 +140,7 @@ func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	}
 }
 
-// checkCounter checks that the limit's counter moved by the write's consumption.
+// checkCounter records a violation unless the limit's counter moved by the write's consumption.
 func (r *replay) checkCounter(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
@@ -168,8 +170,8 @@ func (r *replay) applyToQueue(t *truth, name string, a plan.Row) {
 	}
 }
 
-// chargeQueue adds the write's granted and adjusted amounts to the true queue of a token bucket, and checks
-// that it stays within the burst. With faster, a claim credits the time of its own flight at the new, higher
+// chargeQueue adds the write's granted and adjusted amounts to the true queue of a token bucket, and records a
+// violation if it exceeds the burst. With faster, a claim credits the time of its own flight at the new, higher
 // rate.
 func (r *replay) chargeQueue(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
 	t.noteRate(l.Rate)
@@ -198,7 +200,7 @@ func (r *replay) chargeQueue(name string, a plan.Row, t *truth, l *schema.Stored
 // bookAmounts adds the write's amounts to the account of the limit. A write that lands again adds only its
 // give-backs.
 func (r *replay) bookAmounts(name string, a plan.Row) {
-	acc, t := r.j.account(r.entity, name), r.truths[name]
+	acc, t := r.j.accountOf(r.entity, name), r.truths[name]
 	acc.back += a.Back
 	if r.sent.landings > 1 {
 		return
@@ -223,8 +225,8 @@ func (r *replay) bookAmounts(name string, a plan.Row) {
 	}
 }
 
-// checkPassed checks the change of the passed counter, the part of a limit's counter that a level above counts
-// too. With kept, lapsed tokens may have come off it.
+// checkPassed records a violation unless the counter of amounts that a level above counts too moved as the
+// write says. It adds the move to the account. With kept, lapsed tokens may have come off it.
 func (r *replay) checkPassed(name string, a plan.Row, kept bool) {
 	was := int64(0)
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
@@ -236,11 +238,11 @@ func (r *replay) checkPassed(name string, a plan.Row, kept bool) {
 	if moved != a.Passed() && !(kept && moved == a.PassedOn) {
 		r.fail("L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed())
 	}
-	r.j.account(r.entity, name).passed += moved
+	r.j.accountOf(r.entity, name).passed += moved
 }
 
-// lapsedTokens returns the lapsed prefetched tokens that the write took off the limit's counter. It is 0 if the
-// client did not know the limit, or the write added it.
+// lapsedTokens returns the lapsed prefetched tokens, in millitokens, that the write took off the limit's
+// counter. It is 0 if the client did not know the limit, or the write added it.
 func (r *replay) lapsedTokens(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.prefetchOf(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
@@ -257,8 +259,8 @@ func (r *replay) lapsedTokens(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// checkTokens checks, without faults, that the bucket holds its burst less its true queue. After collisions at
-// full, a write may leave a slack.
+// checkTokens records a violation unless, in an exact history, the bucket holds its burst less its true queue
+// and an allowed slack. It sets t.forgone to the slack.
 func (r *replay) checkTokens(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
 	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mostSlack(s.Burst, t.fastest, take) {
@@ -270,8 +272,9 @@ func (r *replay) checkTokens(name string, take int64, t *truth, s bucket.State) 
 	t.forgone = forgone
 }
 
-// mostSlack returns the largest slack that a write may leave below the burst. It is 0 for a client without
-// refusals at full, grows with each refusal, and never exceeds an eighth of the rest after the take.
+// mostSlack returns the largest slack, in millitokens, that a write may leave below the burst. It is 0 for a
+// client without refusals at full, grows with each refusal, and never exceeds an eighth of the rest after the
+// take.
 func (w *sentWrite) mostSlack(burst int64, fastest bucket.Rate, take int64) int64 {
 	switch w.clashes {
 	case 0:
@@ -282,5 +285,5 @@ func (w *sentWrite) mostSlack(burst int64, fastest bucket.Rate, take int64) int6
 	return (burst - take) / 8
 }
 
-// fail records a violation by the write.
+// fail adds a violation by the replayed write.
 func (r *replay) fail(format string, args ...any) { r.j.fail(r.w, format, args...) }

@@ -40,7 +40,7 @@ func (o *operator) changeTable(p float64) {
 func (o *operator) causeFault(p float64) {
 	switch {
 	case p < .07:
-		o.crash()
+		o.crashLimiter()
 	case p < .08:
 		o.h.weather.throttlePartition(o.r, o.h.entities[o.r.IntN(len(o.h.entities))])
 	default:
@@ -48,8 +48,8 @@ func (o *operator) causeFault(p float64) {
 	}
 }
 
-// reconfigure makes one random change of limits, groups, teams, raises or parents, and records
-// the configuration in force. It holds h.mu.
+// reconfigure makes one random change of limits, groups, teams, raises or parents, and publishes the
+// configuration in force to the oracle. It holds h.mu; an error fails the test.
 func (o *operator) reconfigure() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
@@ -92,8 +92,8 @@ func (o *operator) reconfigure() {
 	o.h.publishConfig(ctx)
 }
 
-// setSource replaces the limits of a source. Sometimes it sets only some, which extend the less
-// specific sources.
+// setSource replaces the limits of a source. One in three times it sets only some of them, which then extend
+// the less specific sources.
 func setSource(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil {
@@ -107,7 +107,7 @@ func setSource(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scop
 	return err
 }
 
-// unsetSource removes the content of a source, except an exception to a block.
+// unsetSource deletes the configuration of a source. If the source has the mark Admit, it keeps only that.
 func unsetSource(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil || !c.Admit {
@@ -117,8 +117,8 @@ func unsetSource(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raiseLimit raises one limit of an entity at a random source, and records the configuration now and when the
-// raise ends. It ignores a refusal. h.mu must be held.
+// raiseLimit raises one limit of an entity at a random source, and publishes the configuration now and when the
+// raise ends. It ignores a refused raise; h.mu must be held.
 func (o *operator) raiseLimit(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
 	if len(inForce) == 0 {
@@ -143,8 +143,8 @@ func (o *operator) raiseLimit(ctx context.Context, entity string) {
 	})
 }
 
-// changeQuota replaces, for everybody, the limit that may be a quota. Half of the time it waits until all
-// limiters read the change.
+// changeQuota replaces, for everybody, the limit that may be a quota, and publishes the configuration. Half of
+// the time it then waits until all limiters have read the change.
 func (o *operator) changeQuota() {
 	o.h.mu.Lock()
 	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
@@ -160,8 +160,8 @@ func (o *operator) changeQuota() {
 	}
 }
 
-// changeParent removes or replaces the parent of the i-th entity, or changes how it counts. It creates the
-// record again if it was deleted.
+// changeParent draws a new record of the i-th entity: another parent, none, or another way of counting it. It
+// creates the record if it was deleted.
 func (o *operator) changeParent(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
@@ -180,30 +180,30 @@ func (o *operator) changeParent(ctx context.Context, i int) error {
 	return err
 }
 
-// crash kills a random limiter in the middle of its work, drops its leases, and starts another in
-// its place.
-func (o *operator) crash() {
+// crashLimiter marks a random limiter as dead in the middle of its work, drops its leases, and starts another
+// in its place.
+func (o *operator) crashLimiter() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
 	i := o.r.IntN(len(o.h.members))
 	m := o.h.members[i]
 	m.dead.Store(true)
-	o.h.lanes(m).End() // none of its work goes on
+	o.h.lanesOf(m).End() // none of its work goes on
 	go m.limiter.Close(o.h.ctx)
 	o.h.retired = append(o.h.retired, m)
 	o.h.leases = slices.DeleteFunc(o.h.leases, func(l *grant) bool { return l.owner == m })
 	o.h.members[i] = o.h.newMember()
 }
 
-// eraseBuckets deletes the leaf with its limits and buckets, despite debts and open leases, and creates it
-// again. Or it deletes one bucket, perhaps of a parent.
+// eraseBuckets deletes one random bucket, or the leaf with its limits and buckets, which it creates again.
+// Debts and open leases do not matter.
 func (o *operator) eraseBuckets() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
 	ctx, i := Quietly(o.h.t.Context()), o.r.IntN(len(o.h.entities))
 	if i > 0 || o.r.IntN(2) == 0 {
 		_, err := o.h.db.Client().DeleteItem(ctx, &dynamodb.DeleteItemInput{
-			TableName: new(table), Key: o.h.lanes(o.h.members[0]).Keys.Bucket(o.h.entities[i], o.h.eitherBucket(o.r)).Attributes(),
+			TableName: new(table), Key: o.h.lanesOf(o.h.members[0]).Keys.Bucket(o.h.entities[i], o.h.eitherBucket(o.r)).Attributes(),
 		})
 		require.NoError(o.h.t, err)
 		return

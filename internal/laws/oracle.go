@@ -87,6 +87,7 @@ type configSince struct {
 	fingerprint string
 }
 
+// newOracle returns an oracle that has recorded nothing.
 func newOracle() *oracle {
 	return &oracle{sent: map[sentKey]*sentWrite{}, requests: map[int64]carried{}, owed: map[string]int64{}, uncounted: map[string]int64{}, fillings: map[int64]*filling{}, configs: map[string][]configSince{}}
 }
@@ -160,11 +161,11 @@ func (o *oracle) listenTo(desk *call.Desk) {
 	}
 	lanes.Trace = outcomes{mu: &o.mu}
 	lanes.Store = listening{Store: lanes.Store, sent: find, met: met}
-	desk.Transact = transactions{next: desk.Transact, sent: find, met: met, mu: &o.mu}.transact
+	desk.Transact = transactions{next: desk.Transact, sent: find, met: met, mu: &o.mu}.sendRecorded
 }
 
-// recordOwed adds amounts of no named lease that a lane keeps to give back to its bucket later. It ignores
-// amounts that come off the counter alone.
+// recordOwed adds amounts without a named lease that a lane is to give back to its bucket later, in
+// millitokens. It ignores amounts that come off the counter alone.
 func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -176,7 +177,7 @@ func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	}
 }
 
-// allOwed returns a copy of the sums of recordOwed, by entity and limit.
+// allOwed returns a copy of the sums that recordOwed has added, in millitokens by entity and limit.
 func (o *oracle) allOwed() map[string]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -232,8 +233,8 @@ type listening struct {
 	met  *clashes
 }
 
-// Update implements lane.Store. It passes the recorded write on in the request's context, and
-// counts a refusal at full. A note that a waiter leaves is no operation.
+// Update implements lane.Store. It puts the recorded write into the request's context, and counts a refusal at
+// full. The update of a note is not recorded.
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	d, is := ctx.Value(delivered{}).(*delivered)
 	if !is {
@@ -248,7 +249,7 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 	return a
 }
 
-// Create implements lane.Store. It passes the recorded write on in the request's context.
+// Create implements lane.Store. It puts the recorded write into the request's context.
 func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	of := bucketOf(c.Entity, c.Resource)
 	w := s.sent(binary.BigEndian.Uint64(c.OpID), of)
@@ -257,7 +258,7 @@ func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.Li
 }
 
 // operationIn returns the operation in a write's own id, which is the first value of an update and in every
-// slot of a new item.
+// slot of a new item. It is 0 for other values.
 func operationIn(values schema.Item) uint64 {
 	for _, name := range []string{":0", "op0"} {
 		if b, ok := values[name].(*types.AttributeValueMemberB); ok && len(b.Value) == rules.OpIDLength {
@@ -275,9 +276,9 @@ type transactions struct {
 	met  *clashes
 }
 
-// transact sends a transaction with its recorded writes in the request's context. It then records
-// the outcome and the stake in each of them, under s.mu, and counts refusals at full.
-func (s transactions) transact(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
+// sendRecorded sends a transaction with its recorded writes in the request's context. It then records the
+// outcome and the stake in each of them, under s.mu, and counts refusals at full.
+func (s transactions) sendRecorded(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	writes := carried{}
 	for _, item := range t.Items {
 		values, key := schema.Item(nil), schema.Item(nil)
@@ -387,8 +388,8 @@ func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Serve
 	o.strange = append(o.strange, fmt.Sprintf("L9: %v was put back to %s that nobody was served", s.Amounts, bucketOfLane(from)))
 }
 
-// prefetchOf returns a write's prefetch of a limit, and the lapsed tokens that it takes off the counter. A
-// transaction, which is sent outside the lane, has neither.
+// prefetchOf returns the millitokens of a limit that a write prefetches, and the lapsed ones that it takes off
+// the counter. Both are 0 for a transaction, which is sent outside the lane.
 func (w *sentWrite) prefetchOf(name string) (debited, lapsed int64) {
 	if w.transaction {
 		return 0, 0
@@ -396,7 +397,7 @@ func (w *sentWrite) prefetchOf(name string) (debited, lapsed int64) {
 	return amountOf(w.debited, name), amountOf(w.lapsed, name)
 }
 
-// amountOf returns the sum of the amounts of a limit in list.
+// amountOf returns the sum of a limit's amounts in list, in millitokens.
 func amountOf(list []plan.Signed, name string) (sum int64) {
 	for _, a := range list {
 		if a.Name == name {
@@ -415,15 +416,16 @@ type filling struct {
 	Add    map[string]int64 `json:"add"`
 }
 
-// decodeFilling decodes the record of an administrator's reset, top-up or grant.
+// decodeFilling decodes the record of an administrator's reset, top-up or grant. It fails if its arguments are
+// not JSON.
 func decodeFilling(item schema.Item) (*filling, error) {
 	o, _ := schema.DecodeOperation(item)
 	f := &filling{id: o.ID, reset: o.Action == "bucket_reset", grant: o.Action == "bucket_granted"}
 	return f, json.Unmarshal([]byte(o.Arguments), f)
 }
 
-// parts returns the calls' parts of a write. A transaction is one call's.
-func (w *sentWrite) parts() []part {
+// callParts returns the amounts of a write by call. A transaction is of one call.
+func (w *sentWrite) callParts() []part {
 	if w.transaction {
 		p := part{stake: w.stake}
 		for _, n := range w.sums {

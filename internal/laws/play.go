@@ -36,8 +36,8 @@ func (r Report) First(n int) string {
 	return out
 }
 
-// Seeds returns the seeds that each of some modes plays: from first until before end. n is the number of
-// histories over all modes, unless the environment gives a number or one seed.
+// Seeds returns the seeds that each of some modes plays: from first, before end. n is the number of histories
+// over all modes; DYNALIMIT_HISTORIES replaces it, and DYNALIMIT_SEED selects one seed.
 func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 	if s := os.Getenv(SeedVariable); s != "" {
 		seed, err := strconv.ParseUint(s, 10, 64)
@@ -52,13 +52,13 @@ func Seeds(t *testing.T, n uint64, modes int) (first, end uint64) {
 	return 0, max(1, n/uint64(modes))
 }
 
-// Play plays one history in a bubble of virtual time and returns the judgement of its writes. The
-// seed decides the limiters, the workers and their calls.
+// Play plays one history in a bubble of virtual time and returns the violations of its laws, unexpected errors
+// included, and the counts of its events. The seed decides the limiters, the workers and their calls.
 func Play(t *testing.T, seed uint64, mode Mode, inside Inside) Report {
 	var j *judge
 	synctest.Test(t, func(t *testing.T) {
 		h := newHistory(t, seed, mode, inside)
-		defer h.close()
+		defer h.endHistory()
 		workers := 1 + int(seed%4)
 		j = h.runSteps(workers, 48)
 		for _, err := range h.errs {
@@ -71,8 +71,8 @@ func Play(t *testing.T, seed uint64, mode Mode, inside Inside) Report {
 	return Report{Violations: j.violations, Tally: j.tally}
 }
 
-// runSteps lets concurrent workers share the given number of random steps, waits until all writes have landed,
-// and returns the judge after its replay.
+// runSteps lets concurrent workers share the given number of random steps, and waits until all writes have
+// landed. It returns the judge with the violations of its replay.
 func (h *history) runSteps(workers, steps int) *judge {
 	var group sync.WaitGroup
 	luck := make([]*rand.Rand, workers) // before any worker runs, because a crash draws from h.r too

@@ -13,8 +13,8 @@ import (
 // used, to the millitoken and in every mode. A wrong clock, or a late write, only moves the opening of a
 // window. If a limit changes its kind, the new kind begins with the usage of the old one.
 
-// decidedAt returns the earliest and the latest instant that the sender's clock may have shown at
-// the decision, in true ms.
+// decidedAt returns the earliest and the latest instant, in true Unix ms, at which the sender may have decided
+// by its clock.
 func (r *replay) decidedAt() (earliest, latest int64) {
 	earliest, latest = r.sent.decided-r.j.rules.skew, r.sent.decided+r.j.rules.skew
 	if r.sent.transaction {
@@ -23,7 +23,8 @@ func (r *replay) decidedAt() (earliest, latest int64) {
 	return earliest, latest
 }
 
-// checkFirstWindow checks that a quota new in the item begins in the window in which the sender decided.
+// checkFirstWindow records a violation unless a quota new in the item begins in the window in which the sender
+// decided.
 func (r *replay) checkFirstWindow(name string, is *storedQuota) {
 	earliest, latest := r.decidedAt()
 	if is.window < is.windowAt(earliest) || is.window > is.windowAt(latest) {
@@ -31,8 +32,8 @@ func (r *replay) checkFirstWindow(name string, is *storedQuota) {
 	}
 }
 
-// possibleLevels returns the tokens that a quota may have had at the sender's decision, lowest first. There is
-// one number for each window that the sender's clock may have shown.
+// possibleLevels returns the millitokens that a quota may have had at the sender's decision, lowest first. It
+// has one number for each window that the sender's clock may have shown.
 func (r *replay) possibleLevels(was *storedQuota) (levels []int64) {
 	earliest, latest := r.decidedAt()
 	for window := was.windowAt(earliest); window <= was.windowAt(latest); window++ {
@@ -61,7 +62,8 @@ func (r *replay) replayQuota(t *truth, name string, a plan.Row, was, is *storedQ
 	t.mixed, t.quota = true, is != nil
 }
 
-// replayToQuota replays the change of a token bucket to a quota: its queue must count as used.
+// replayToQuota replays the change of a token bucket to a quota. It records a violation unless the queue of the
+// bucket counts as used.
 func (r *replay) replayToQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
 	r.recordFlip(name)
@@ -76,8 +78,8 @@ func (r *replay) replayToQuota(t *truth, name string, a plan.Row, is *storedQuot
 	}
 }
 
-// replayToBucket replays the change of a quota to a token bucket: the bucket must begin with the quota's
-// tokens. Its truth begins again as a queue.
+// replayToBucket replays the change of a quota to a token bucket, and begins its truth again as a queue. It
+// records a violation unless the bucket begins with the quota's tokens.
 func (r *replay) replayToBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++
 	r.recordFlip(name)
@@ -107,8 +109,8 @@ func (r *replay) flightTime() int64 {
 	return late
 }
 
-// replayWithinQuota replays the write on a quota that stays one: it checks its window, and its tokens to the
-// millitoken, with the give-backs that the calls may make.
+// replayWithinQuota replays the write on a quota that stays a quota. It records a violation unless the window
+// is right and the tokens are, to the millitoken, with the give-backs that the calls may make.
 func (r *replay) replayWithinQuota(name string, a plan.Row, was, is *storedQuota) {
 	level, charges := r.checkWindow(name, was, is, a.Take+a.Adjust), int64(0)
 	if r.sent.tells {
@@ -140,8 +142,8 @@ func (r *replay) replayWithinQuota(name string, a plan.Row, was, is *storedQuota
 	}
 }
 
-// checkWindow checks that the quota's window only moves forward, and only when the write's clock permits. It
-// returns the tokens in it before the charges.
+// checkWindow records a violation unless the quota's window moved only forward, and only as the sender's clock
+// permits. It returns the millitokens in the window before the charges.
 func (r *replay) checkWindow(name string, was, is *storedQuota, charged int64) (level int64) {
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
@@ -177,13 +179,12 @@ func (r *replay) checkWindow(name string, was, is *storedQuota, charged int64) (
 	return was.levelIn(is.window)
 }
 
-// allowedGiveBacks returns the least and the most tokens that the write gives back to a quota's window. may is,
-// of each call, the amount that its lease took there since the limit last changed its kind or unit. must is the
-// part since the last change of the calendar, zone included. A client that has not seen that change may give
-// back to the counter alone.
+// allowedGiveBacks returns the least and the most millitokens that the write gives back to a quota's window.
+// The most is the sum that its leases took there since the limit last changed kind or unit. The least counts
+// only since the last change of kind, unit or zone.
 func (r *replay) allowedGiveBacks(name, window string) (must, may int64) {
 	k := r.lotOf(name, window)
-	for _, part := range r.sent.parts() {
+	for _, part := range r.sent.callParts() {
 		for _, a := range part.amounts {
 			if a.Name != name || a.Amount >= 0 {
 				continue
@@ -218,10 +219,10 @@ func (s *stake) giveBackWindow(here windowLot, a plan.Signed) windowLot {
 }
 
 // bookWindows adds the amounts that the write's calls took in a window to their stakes, and subtracts
-// give-backs. With again, a write that landed before, takes do not count.
+// give-backs. With again, the write landed before, and takes do not count.
 func (r *replay) bookWindows(name, window string, again bool) {
 	k := r.lotOf(name, window)
-	for _, part := range r.sent.parts() {
+	for _, part := range r.sent.callParts() {
 		if part.stake == nil {
 			continue
 		}
@@ -240,28 +241,27 @@ func (r *replay) bookWindows(name, window string, again bool) {
 	}
 }
 
-// recordFlip records that the limit changed its kind or unit: its tokens of before belong to another
-// life.
+// recordFlip counts a change of the limit's kind or unit. Its earlier tokens then belong to another life.
 func (r *replay) recordFlip(name string) {
 	r.j.lives[r.lotOf(name, "")]++
 	r.j.flips[r.lotOf(name, "")]++
 }
 
-// windowParts returns the lots in which tokens of a window are counted. They are the whole window, its part
-// since the limit last changed its kind or unit, and its part since the last change of the calendar.
+// windowParts returns the keys under which a stake counts tokens of a window: the whole window, and its parts
+// since the limit's last changes.
 func (j *judge) windowParts(k windowLot) []windowLot {
 	return []windowLot{k, k.sinceChange(inLife, j.lives), k.sinceChange(inZone, j.flips)}
 }
 
-// bookTaken adds an amount that a lease took in a window to its stake.
+// bookTaken adds an amount that a lease took in a window, in millitokens, to its stake.
 func (j *judge) bookTaken(s *stake, k windowLot, amount int64) {
 	for _, k := range j.windowParts(k) {
 		s.inWindow[k] += amount
 	}
 }
 
-// sinceChange returns the lot of the part of a window after the limit's last change. changes counts the
-// changes, and what is their kind.
+// sinceChange returns the key of the part of a window after the limit's last change of a kind. The map changes
+// has the number of such changes by limit.
 func (k windowLot) sinceChange(what span, changes map[windowLot]int) windowLot {
 	limit := k
 	limit.window = ""
@@ -275,7 +275,8 @@ func (r *replay) isOfEarlierLife(name string, a plan.Row) bool {
 	return r.sent.tells && a.Back > 0 && int(a.Window.Life()) != r.j.lives[r.lotOf(name, "")]
 }
 
-// windowNumber returns the number of the lot's window in its unit. It is 0 for a token bucket.
+// windowNumber returns the number of the window in its unit, from its name such as "hour 492000". It is 0 for a
+// token bucket.
 func (k windowLot) windowNumber() (n int64) {
 	if _, digits, quota := strings.Cut(k.window, " "); quota {
 		n, _ = strconv.ParseInt(digits, 10, 64)
@@ -283,13 +284,13 @@ func (k windowLot) windowNumber() (n int64) {
 	return n
 }
 
-// lotOf returns a window of one limit of the replayed item.
+// lotOf returns the key of a window of one limit of the replayed item, in its present incarnation.
 func (r *replay) lotOf(name, window string) windowLot {
 	return windowLot{entity: r.entity, incarnation: r.j.incarnations[r.entity], limit: name, window: window}
 }
 
-// debtOf returns the debt of a limit at an instant: the queue of a token bucket, or the quota's usage in the
-// window of that instant.
+// debtOf returns the debt of a limit at an instant (Unix ms), in millitokens. It is the true queue of a token
+// bucket, or the quota's usage in its window.
 func debtOf(t *truth, item schema.Item, name string, at int64) int64 {
 	q := quotaIn(item, name)
 	if q == nil {
@@ -298,7 +299,8 @@ func debtOf(t *truth, item schema.Item, name string, at int64) int64 {
 	return q.n - q.levelIn(q.windowAt(at))
 }
 
-// checkQuotaLevel checks that package bucket computes the quota's tokens at the write as this package does.
+// checkQuotaLevel records a violation unless package bucket computes the same tokens of the quota at the write
+// as this package.
 func (r *replay) checkQuotaLevel(name string, is *storedQuota, s bucket.State) {
 	if want := is.levelIn(is.windowAt(r.at)); s.Level(r.at) != want {
 		r.fail("L2: %s is worth %d, not %d, in %s", name, s.Level(r.at), want, is.windowName())

@@ -12,7 +12,7 @@ func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) 
 		return ""
 	}
 	t.ahead.queue += amount
-	bound := burst + j.clockTolerance(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sum(at-j.rules.horizon)
+	bound := burst + j.clockTolerance(t) + t.fastest.RefilledIn(1000*j.rules.horizon) + 1 + t.ahead.most + t.ahead.adjusted.sumSince(at-j.rules.horizon)
 	if over := t.ahead.queue - bound; over > 0 && amount > 0 {
 		wrong = fmt.Sprintf("L1: %s admitted %d too much: %d at a queue of %d, burst %d, slack %d, given back %d",
 			name, over, amount, t.ahead.queue-amount, burst, j.clockTolerance(t), t.ahead.most)
@@ -23,7 +23,8 @@ func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) 
 	return wrong
 }
 
-// replayServed replays the calls that lanes admitted from prefetched tokens before the n-th committed write.
+// replayServed replays the calls that lanes admitted from prefetched tokens before the n-th committed write,
+// and removes them from the oracle. Calls that were put back do not count.
 func (j *judge) replayServed(n int) {
 	for len(j.oracle.served) > 0 && j.oracle.served[0].after <= n {
 		e := j.oracle.served[0]
@@ -44,7 +45,7 @@ func (j *judge) replayAdmission(e *served) {
 		j.drainQueues(e.entity, j.images[e.entity], e.at)
 	}
 	for _, a := range e.Amounts {
-		j.account(e.entity, a.Name).granted += a.Amount
+		j.accountOf(e.entity, a.Name).granted += a.Amount
 		if e.stake != nil {
 			l := e.stake.wholeStake().lotFor(lot{e.entity, here, a.Name})
 			l.debited, l.told = l.debited+a.Amount, l.told+a.Amount

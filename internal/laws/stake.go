@@ -45,8 +45,8 @@ const (
 	inZone      // since the kind, the unit or the zone changed
 )
 
-// isDegraded reports whether a bucket of the lease did not answer, so that the outage policy admitted a part of
-// it. Its debits in the store are then not exact.
+// isDegraded reports whether the outage policy admitted a part of the lease without its bucket. Its debits in
+// the store are then not exact.
 func (s *stake) isDegraded() bool {
 	return s.held != nil && anyDegraded(s.held())
 }
@@ -81,13 +81,13 @@ func (s *stake) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, stakeKey{}, s)
 }
 
-// stakeOf returns the stake that a context carries, or nil.
+// stakeOf returns the stake that a context carries; nil without one.
 func stakeOf(ctx context.Context) *stake {
 	s, _ := ctx.Value(stakeKey{}).(*stake)
 	return s
 }
 
-// wholeStake returns the stake that s was merged into, s itself if into none.
+// wholeStake returns the stake into which s was merged, or s itself if it was not merged.
 func (s *stake) wholeStake() *stake {
 	for s.into != nil {
 		s = s.into
@@ -95,7 +95,7 @@ func (s *stake) wholeStake() *stake {
 	return s
 }
 
-// lotFor returns the stake's sums of one limit in one incarnation of a bucket. It makes empty ones at the first
+// lotFor returns the stake's sums of one limit in one incarnation of a bucket. It adds empty ones at the first
 // use.
 func (s *stake) lotFor(k lot) *stakeLot {
 	if s.lots[k] == nil {
@@ -110,15 +110,14 @@ type part struct {
 	amounts []plan.Signed
 }
 
-// partOf returns the part of an op in a write.
+// partOf returns the stake of an op's caller and the amounts that the op's write carries, in millitokens.
 func partOf(o *lane.Op) part {
 	return part{stake: stakeOf(o.CallersContext()), amounts: o.Written()}
 }
 
-// checkHoldings compares a lease's holdings with its debits in the store. The net debits must not be below
-// its surely held amounts. They must not exceed the known and possible debits together with left grants that
-// may not have been given back. owed are the give-backs to each limit without a named lease. A give-back to a
-// limit that was gone for a time may have been dropped.
+// checkHoldings returns the violations in a lease's holdings: held tokens that were not debited, and debits
+// that the lease neither knows nor may have given back. Limits in gone, and give-backs in owed, are excused. It
+// returns nil if the outage policy admitted a level.
 func (s *stake) checkHoldings(levels []call.Held, gone map[string]bool, owed map[string]int64) (wrong []string) {
 	if anyDegraded(levels) {
 		return nil
@@ -143,8 +142,8 @@ func (s *stake) checkHoldings(levels []call.Held, gone map[string]bool, owed map
 	return wrong
 }
 
-// heldBy returns the amounts that a lease surely holds, and its known amounts including possible ones, by
-// entity and limit.
+// heldBy returns the millitokens that a lease surely holds, and its known amounts including possible ones, by
+// bucket and limit.
 func heldBy(levels []call.Held) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {
@@ -157,8 +156,8 @@ func heldBy(levels []call.Held) (held, known map[string]int64) {
 	return held, known
 }
 
-// countedBy returns the amounts that a lease took in ended windows of quotas or used without the bucket, by
-// entity and limit.
+// countedBy returns the millitokens that a lease took in ended windows of quotas or used without the bucket, by
+// bucket and limit.
 func countedBy(levels []call.Held) map[string]int64 {
 	counted := map[string]int64{}
 	for _, level := range levels {

@@ -9,14 +9,14 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// bookStakes adds the write's debits and give-backs to the stakes of its calls. A stake that gave back more
-// than its debits in this incarnation becomes a suspect.
+// bookStakes adds the write's debits and give-backs to the stakes of its calls, and notes the incarnation in
+// which it landed. A stake that gave back more than its debits becomes a suspect.
 func (j *judge) bookStakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)
 	sent.landedIn = append(sent.landedIn, here)
 	backs := func(name string) bool { return before != nil && j.appliedBack(sent, name, before, after) > 0 }
-	for _, part := range sent.parts() {
+	for _, part := range sent.callParts() {
 		if part.stake == nil {
 			j.recordUnnamed(entity, part.amounts)
 			continue
@@ -44,8 +44,8 @@ func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	}
 }
 
-// bookStake adds a give-back and a debit to the counts of one limit in a stake. It records an
-// error in the stake if it gave back more than its debits.
+// bookStake adds a give-back and a debit, in millitokens, to the sums of one limit in a stake. A stake that
+// gave back more than its debits gets an error and becomes a suspect.
 func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lotFor(k)
 	l.back += back

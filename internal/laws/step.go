@@ -42,8 +42,8 @@ func (w *worker) makeStep() {
 	w.h.weather.landLate(w.r)
 }
 
-// acquireConcurrently makes the given number of concurrent calls with random amounts and options, and waits for
-// them. It records grants, and errors that must not occur.
+// acquireConcurrently makes the given number of concurrent calls of Acquire or Wait with random amounts and
+// options, and waits for them. It records grants, and errors that must not occur.
 func (w *worker) acquireConcurrently(m *member, callers int) {
 	entity := w.h.entities[w.r.IntN(w.r.IntN(len(w.h.entities))+1)]
 	var group sync.WaitGroup
@@ -71,8 +71,8 @@ func (w *worker) acquireConcurrently(m *member, callers int) {
 	group.Wait()
 }
 
-// randomOptions draws the options of a call with these amounts. It returns true if one of them is the policy
-// Allow.
+// randomOptions draws the options of a call with these amounts: own limits, policy, charge mode, parent and
+// plan. It returns true if one of them is the policy Allow.
 func (w *worker) randomOptions(amounts dynalimit.Amounts) (opts []dynalimit.AcquireOption, allows bool) {
 	if w.h.mode.overrides && w.r.Float64() < .1 {
 		for name := range amounts {

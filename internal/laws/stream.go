@@ -37,8 +37,8 @@ func (w *worker) streamCalls(m *member) {
 	}
 }
 
-// acquireAtRate starts one call every pause, and waits for all of them. It records grants, and errors that must
-// not occur.
+// acquireAtRate starts the given number of calls of Acquire, one every pause, and waits for all of them. It
+// records grants, and errors that must not occur.
 func (w *worker) acquireAtRate(m *member, entity string, amounts dynalimit.Amounts, calls int, pause time.Duration) {
 	var group sync.WaitGroup
 	for range calls {

@@ -58,7 +58,8 @@ func (w *worker) randomParentAndPlan() (opts []dynalimit.AcquireOption) {
 	return opts
 }
 
-// changeTeams sets the limits of a random team, or deletes or creates the record of the leaf.
+// changeTeams sets the limits of a random team, or deletes or creates the record of the leaf. An error fails
+// the test.
 func (o *operator) changeTeams(ctx context.Context) {
 	to, leaf := admin.New(o.h.operator), o.h.entities[0]
 	var err error

@@ -32,7 +32,7 @@ type truth struct {
 // level above counted too, told the pending updates of quotas.
 type account struct{ granted, adjusted, back, passed, told int64 }
 
-// noteRate keeps r as the fastest rate of the limit so far, if it is.
+// noteRate keeps r as the limit's fastest rate so far, if it refills faster.
 func (t *truth) noteRate(r bucket.Rate) {
 	if t.fastest.Period == 0 || isFaster(r, t.fastest) {
 		t.fastest = r
@@ -57,14 +57,14 @@ type ahead struct {
 // recent are amounts of a limit, with their instants.
 type recent []struct{ at, amount int64 }
 
-// add appends an amount at an instant, and drops amounts older than a horizon, in ms.
-func (r *recent) add(amount, at, horizon int64) {
+// addAmount appends an amount at an instant, in ms, and drops amounts more than horizon ms older.
+func (r *recent) addAmount(amount, at, horizon int64) {
 	*r = append(*r, struct{ at, amount int64 }{at, amount})
 	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
 }
 
-// sum returns the sum of the amounts at the instant since or later.
-func (r recent) sum(since int64) (sum int64) {
+// sumSince returns the sum of the amounts at the instant since or later.
+func (r recent) sumSince(since int64) (sum int64) {
 	for _, one := range r {
 		if one.at >= since {
 			sum += one.amount
@@ -73,19 +73,19 @@ func (r recent) sum(since int64) (sum int64) {
 	return sum
 }
 
-// subtract takes a give-back, or a cut of the burst, off the queue of admissions. While prefetched tokens are
-// held, that makes room which the queue may not have needed.
+// subtract takes a give-back, or a cut of the burst, off the queue of admissions, and keeps it in returned. It
+// does nothing without a horizon, or for 0 or less.
 func (a *ahead) subtract(amount, at, horizon int64) {
 	if amount <= 0 || horizon == 0 {
 		return
 	}
 	a.queue = max(0, a.queue-amount)
-	a.returned.add(amount, at, horizon)
-	a.most = max(a.most, a.returned.sum(at-horizon))
+	a.returned.addAmount(amount, at, horizon)
+	a.most = max(a.most, a.returned.sumSince(at-horizon))
 }
 
-// addAdjust adds an unrequested charge to the queue of admissions.
+// addAdjust adds an unrequested charge to the queue of admissions, and keeps it in adjusted.
 func (a *ahead) addAdjust(amount, at, horizon int64) {
 	a.queue += amount
-	a.adjusted.add(amount, at, horizon)
+	a.adjusted.addAmount(amount, at, horizon)
 }

@@ -17,8 +17,8 @@ type quotas struct {
 	until atomic.Int64
 }
 
-// newQuotas draws the quotas of a history, nil for a third of the seeds, and sleeps until shortly
-// before a window begins. Its own random source leaves other draws unchanged.
+// newQuotas draws the quotas of a history, nil for a third of the seeds, and sleeps until shortly before a
+// window begins. It has its own random source, so that other draws stay the same.
 func newQuotas(seed uint64) *quotas {
 	r := rand.New(rand.NewPCG(seed, 7))
 	if r.IntN(3) == 0 {
@@ -36,7 +36,7 @@ func (q *quotas) isQuotaNext(r *rand.Rand, name string) bool {
 	return q != nil && q.name == name && r.IntN(4) > 0
 }
 
-// randomQuota draws a quota of n tokens with a random window and zone.
+// randomQuota draws a quota of n whole tokens with a random window and zone.
 func (q *quotas) randomQuota(r *rand.Rand, name string, n int64) dynalimit.Limit {
 	l := dynalimit.Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Window: []string{"hour", "hour", "hour", "day", "day", "week"}[r.IntN(6)]}
 	if l.Zone = "UTC"; l.Window != "hour" {
@@ -45,8 +45,7 @@ func (q *quotas) randomQuota(r *rand.Rand, name string, n int64) dynalimit.Limit
 	return l
 }
 
-// untilNextWindow returns the time until shortly before the next hour or day begins: a random time of up to
-// most before.
+// untilNextWindow returns the time until a random instant, at most `most` before the next hour or day begins.
 func (q *quotas) untilNextWindow(r *rand.Rand, most time.Duration) time.Duration {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour)
@@ -65,8 +64,8 @@ func (q *quotas) untilNextWindow(r *rand.Rand, most time.Duration) time.Duration
 // quotas.
 func (q *quotas) isChangeDue(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
 
-// meetAtWindow waits until the instant before the next window on which a worker has agreed, so that workers
-// cross the window's start together. Rarely it agrees on a new instant, and then returns true.
+// meetAtWindow waits until the agreed instant before the next window, so that workers cross the window's start
+// together. In one of 20 calls it then agrees on a new instant and returns true.
 func (q *quotas) meetAtWindow(r *rand.Rand) bool {
 	if q == nil {
 		return false

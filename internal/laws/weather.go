@@ -28,8 +28,8 @@ type weather struct {
 	silent time.Time
 }
 
-// randomFault draws the fault of a request: none after endFaults and for requests from Quietly. It tells the
-// oracle which reads of configurations get no answer.
+// randomFault draws the fault of a request: none after endFaults or with a context from Quietly, and only a
+// delay in modes without faults. It records in the oracle which reads of configurations get no answer.
 func (w *weather) randomFault(q *ddbmem.Request) ddbmem.Fault {
 	if IsQuiet(q) || w.settled.Load() {
 		return ddbmem.Fault{}
@@ -59,7 +59,7 @@ func (w *weather) randomFault(q *ddbmem.Request) ddbmem.Fault {
 	return f
 }
 
-// isWrite reports whether an operation of DynamoDB charges or makes a bucket.
+// isWrite reports whether an operation of DynamoDB writes: an update, a put or a transaction.
 func isWrite(operation string) bool {
 	return strings.HasPrefix(operation, "Update") || strings.HasPrefix(operation, "Put") || strings.HasPrefix(operation, "Transact")
 }
@@ -122,7 +122,8 @@ type partition struct {
 	at   time.Time
 }
 
-// useCapacity reports whether a throttled partition has capacity for a request at now, and uses it up.
+// useCapacity uses up the capacity that a request at now needs; false if the partition has too little. It is
+// always true once the partition no longer throttles.
 func (p *partition) useCapacity(write bool, now time.Time) bool {
 	if now.After(p.until) {
 		return true
@@ -142,8 +143,8 @@ func (p *partition) useCapacity(write bool, now time.Time) bool {
 	return true
 }
 
-// isThrottled reports whether a partition that the request names has no room for it. w.mu must be
-// held.
+// isThrottled reports whether a throttled partition that the request names has no capacity for it; otherwise it
+// uses that capacity. w.mu must be held.
 func (w *weather) isThrottled(body []byte, write bool) bool {
 	for entity, p := range w.throttled {
 		if bytes.Contains(body, []byte(`"ENTITY#`+entity+`"`)) && !p.useCapacity(write, time.Now()) {
@@ -153,7 +154,7 @@ func (w *weather) isThrottled(body []byte, write bool) bool {
 	return false
 }
 
-// landLate sometimes lets one late request reach the store.
+// landLate lets one random late request reach the store, in three of ten calls.
 func (w *weather) landLate(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

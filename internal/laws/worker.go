@@ -16,7 +16,8 @@ type worker struct {
 	r *rand.Rand
 }
 
-// callContext returns the context of a call. One in ten ends early, at a random instant.
+// callContext returns the context of a call and the function that frees it. One in ten contexts ends early, at
+// a random instant.
 func (w *worker) callContext() (context.Context, context.CancelFunc) {
 	ctx := w.h.ctx
 	if w.r.Float64() >= .1 {

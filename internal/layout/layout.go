@@ -53,9 +53,9 @@ type versionSeen struct {
 	err           *fault.VersionError
 }
 
-// Due reports whether the version record has to be read: at first, after TTL, and at every call while the
-// table is refused.
-func (l *Layout) Due() bool {
+// IsDue reports whether the version record must be read: at first, after TTL, and at every call while the table
+// is refused.
+func (l *Layout) IsDue() bool {
 	seen := l.seen.Load()
 	if seen == nil || seen.err != nil {
 		return true
@@ -64,10 +64,10 @@ func (l *Layout) Due() bool {
 	return age < 0 || age >= TTL
 }
 
-// Note checks and caches a version record; nil means that it is missing. It fails with a *VersionError for a
-// layout that this client does not know, and for a table of zae-limiter 0.10 or later. It logs, once, a
-// layout that an operator should know about.
-func (l *Layout) Note(ctx context.Context, item schema.Item) error {
+// NoteRecord checks and caches a version record; nil means a missing one. It returns a *VersionError for a
+// table that this client cannot serve, or the error of a read. It logs, once, a layout that an operator should
+// know about.
+func (l *Layout) NoteRecord(ctx context.Context, item schema.Item) error {
 	record, _ := schema.DecodeVersion(item)
 	seen := &versionSeen{at: l.Now(), compositeOnly: record.CompositeOnly}
 	level, text := slog.LevelWarn, ""
@@ -83,16 +83,16 @@ func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	case schema.Newer:
 		text = "the table has a newer layout: what it adds is not known here; use a newer version of dynalimit"
 	case schema.Incompatible:
-		seen.err = l.refusal(record, "use a version of dynalimit that knows the table's layout, or another table")
+		seen.err = l.versionError(record, "use a version of dynalimit that knows the table's layout, or another table")
 	case schema.ClientTooOld:
 		reason := "use a newer version of dynalimit: the table's version record refuses older clients"
 		if record.KindsMin > schema.KnownKinds {
 			reason = fmt.Sprintf("use a newer version of dynalimit: the table has limits of kinds of generation %d (kinds_min), and this one knows %d", record.KindsMin, schema.KnownKinds)
 		}
-		seen.err = l.refusal(record, reason)
+		seen.err = l.versionError(record, reason)
 	}
 	if seen.err == nil && !record.CompositeOnly {
-		foreign, err := l.foreign(ctx)
+		foreign, err := l.readForeign(ctx)
 		if err != nil {
 			return err
 		}
@@ -108,10 +108,10 @@ func (l *Layout) Note(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
-// foreign returns the error of a table with the version record of zae-limiter 0.10 or later, nil for any
-// other table. An upgrade of zae-limiter leaves the older record in the table too, so that only this record
-// shows the upgrade. It returns nil as well if the process has no permission to read the record.
-func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
+// readForeign reads the version record of zae-limiter 0.10 or later, and returns the error that refuses its
+// table; nil if the table has none. An upgrade of zae-limiter leaves the older record in the table too, so that
+// only this record shows the upgrade. It returns nil as well without permission to read.
+func (l *Layout) readForeign(ctx context.Context) (*fault.VersionError, error) {
 	item, err := l.Table.Get(ctx, opRead, schema.LaterVersionKey())
 	if err != nil && !ddb.Classify(err, ctx).Setting {
 		return nil, err
@@ -120,20 +120,20 @@ func (l *Layout) foreign(ctx context.Context) (*fault.VersionError, error) {
 	if !is {
 		return nil, nil
 	}
-	return l.refusal(record, "name another table: it is of zae-limiter 0.10 or later, whose buckets lie under other keys; 'dynalimit manifest export --from-zae "+l.Table.Name+"' writes its limits into a manifest (docs/from-zae-limiter.md)"), nil
+	return l.versionError(record, "name another table: it is of zae-limiter 0.10 or later, whose buckets lie under other keys; 'dynalimit manifest export --from-zae "+l.Table.Name+"' writes its limits into a manifest (docs/from-zae-limiter.md)"), nil
 }
 
-// CheckForeign fails with a *VersionError for a table of zae-limiter 0.10 or later.
+// CheckForeign reads a version record and returns a *VersionError for a table of zae-limiter 0.10 or later.
 func (l *Layout) CheckForeign(ctx context.Context) error {
-	foreign, err := l.foreign(ctx)
+	foreign, err := l.readForeign(ctx)
 	if foreign != nil {
 		return foreign
 	}
 	return err
 }
 
-// refusal is the error of a table with a refused layout.
-func (l *Layout) refusal(v schema.VersionRecord, reason string) *fault.VersionError {
+// versionError returns the *VersionError of a table with a refused layout, with the reason.
+func (l *Layout) versionError(v schema.VersionRecord, reason string) *fault.VersionError {
 	return &fault.VersionError{Table: l.Table.Name, Schema: v.Schema, ClientMin: v.ClientMin, KnownSchema: SchemaVersion, Client: ClientVersion, Reason: reason}
 }
 
@@ -150,7 +150,7 @@ func (l *Layout) KindError(where string, err error) error {
 	}
 }
 
-// logOnce logs a layout, the first time only.
+// logOnce logs a layout for the operator, the first time only. It does nothing without a log.
 func (l *Layout) logOnce(ctx context.Context, level slog.Level, v schema.VersionRecord, text string) {
 	if l.Log == nil {
 		return
@@ -160,8 +160,8 @@ func (l *Layout) logOnce(ctx context.Context, level slog.Level, v schema.Version
 	})
 }
 
-// Check refuses a table with an unknown layout. It reads the version record if it is not cached,
-// and while the table is refused.
+// Check returns a *VersionError for a table with a layout that this client must not use. It reads the version
+// record only if none is cached, or while the table is refused.
 func (l *Layout) Check(ctx context.Context) error {
 	if seen := l.seen.Load(); seen != nil && seen.err == nil {
 		return nil
@@ -169,24 +169,26 @@ func (l *Layout) Check(ctx context.Context) error {
 	return l.Refresh(ctx)
 }
 
-// Refresh reads the version record and passes it to Note.
+// Refresh reads the version record and caches it. It returns a *VersionError as NoteRecord does, or the error
+// of the read.
 func (l *Layout) Refresh(ctx context.Context) error {
 	item, err := l.Table.Get(ctx, opRead, schema.VersionKey())
 	if err != nil {
 		return err
 	}
-	return l.Note(ctx, item)
+	return l.NoteRecord(ctx, item)
 }
 
-// CompositeOnly reports whether the version record says that no item of the older layout is
-// left.
+// CompositeOnly reports whether the cached version record says that no item of the older layout is left. It is
+// false before the first read.
 func (l *Layout) CompositeOnly() bool {
 	seen := l.seen.Load()
 	return seen != nil && seen.compositeOnly
 }
 
-// Malformed is the error of a bucket that cannot be understood.
-func (l *Layout) Malformed(err error) error {
+// MalformedError returns the error for callers about a bucket that cannot be decoded. It is a *VersionError for
+// a limit of an unknown kind, else err with a remedy.
+func (l *Layout) MalformedError(err error) error {
 	if unknown := l.KindError("a bucket", err); errors.Is(unknown, fault.ErrVersion) {
 		return unknown
 	}

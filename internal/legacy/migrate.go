@@ -70,7 +70,7 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	for {
 		m.report.Passes++
 		before := m.report
-		err := m.pass(ctx)
+		err := m.convertOnce(ctx)
 		m.report.Left = m.report.Found - before.Found
 		switch {
 		case err != nil:
@@ -85,13 +85,14 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	}
 }
 
-// pass scans the table once and converts the groups of items that belong together, atOnce of them at a time.
-// The items of a bucket or a configuration are adjacent, also across pages. It returns the first error.
-func (m *Migration) pass(ctx context.Context) error {
+// convertOnce scans the table once and converts the groups of items that belong together, atOnce of them at a
+// time; a dry run only counts them. It also adds entity records to the index of entities. It returns the first
+// error.
+func (m *Migration) convertOnce(ctx context.Context) error {
 	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
 	var g group
-	for item, err := range m.items(turnCtx) {
+	for item, err := range m.scanItems(turnCtx) {
 		if err != nil {
 			return cmp.Or(turning.Wait(), err) // the first ended turnCtx
 		}
@@ -106,7 +107,7 @@ func (m *Migration) pass(ctx context.Context) error {
 			turning.Go(m.turnGroup(turnCtx, g))
 			g = group{}
 		}
-		g.add(of, item)
+		g.addItem(of, item)
 	}
 	if g.found > 0 {
 		turning.Go(m.turnGroup(turnCtx, g))
@@ -116,8 +117,8 @@ func (m *Migration) pass(ctx context.Context) error {
 	return err
 }
 
-// listRecord adds the record of an entity to the index of entities, unless it is listed. A dry run only counts
-// it.
+// listRecord adds the record of an entity to the index of entities and counts it, unless it is listed. A dry
+// run only counts it; any other item is ignored.
 func (m *Migration) listRecord(ctx context.Context, item schema.Item) error {
 	key, st, ok := schema.ListRecord(item)
 	if !ok {
@@ -135,11 +136,11 @@ func (m *Migration) listRecord(ctx context.Context, item schema.Item) error {
 	return nil
 }
 
-// items scans the table for items that may be of the older layout, and for entities without an
-// index entry. It reports the progress after each page. An error is the last element.
-func (m *Migration) items(ctx context.Context) iter.Seq2[schema.Item, error] {
+// scanItems scans the table for items that may be of the older layout, and for entity records that the index
+// lacks. It reports the progress after each page. An error is the last element.
+func (m *Migration) scanItems(ctx context.Context) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
-		in := m.scan()
+		in := m.scanInput()
 		for {
 			out, err := m.scanPage(ctx, in)
 			if err != nil {
@@ -166,9 +167,9 @@ type group struct {
 	malformed error
 }
 
-// add adds an item to the group and, for a bucket, the time of its last write. The argument of names the
-// bucket or configuration that it belongs to.
-func (g *group) add(of schema.Legacy, item schema.Item) {
+// addItem counts an item in the group and keeps, of a bucket, the latest refill instant and, of a malformed
+// item, the error. The argument of names the bucket or configuration that it belongs to.
+func (g *group) addItem(of schema.Legacy, item schema.Item) {
 	g.of = of
 	g.found++
 	var err error
@@ -184,8 +185,9 @@ func (g *group) add(of schema.Legacy, item schema.Item) {
 	}
 }
 
-// scan returns the request for the first page of items, which a filter selects.
-func (m *Migration) scan() *dynamodb.ScanInput {
+// scanInput returns the request for the first page of items. Its filter selects items of the older layout and
+// entity records that the index lacks.
+func (m *Migration) scanInput() *dynamodb.ScanInput {
 	meta, value := schema.UnlistedValue()
 	return &dynamodb.ScanInput{
 		TableName: &m.Turner.Table.Name, ConsistentRead: aws.Bool(true), Limit: aws.Int32(pageItems),
@@ -206,8 +208,8 @@ func (m *Migration) scanPage(ctx context.Context, in *dynamodb.ScanInput) (out *
 	return out, err
 }
 
-// turnGroup returns a function that converts the items of a group, except in a dry run, and reports the
-// result. A malformed group is only reported.
+// turnGroup returns a function that converts the items of a group, except in a dry run, and adds the result to
+// the report. A malformed group is only reported, and its error is not returned.
 func (m *Migration) turnGroup(ctx context.Context, g group) func() error {
 	return func() error {
 		var turned Turned
@@ -227,7 +229,7 @@ func (m *Migration) turnGroup(ctx context.Context, g group) func() error {
 	}
 }
 
-// turnOwner turns the items of a group: a bucket, or the limits of a configuration.
+// turnOwner converts the items of a group: a bucket, or the limits of a configuration.
 func (m *Migration) turnOwner(ctx context.Context, of schema.Legacy) (Turned, error) {
 	if of.IsBucket {
 		return m.Turner.Bucket(ctx, of)

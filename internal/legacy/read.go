@@ -13,9 +13,9 @@ import (
 // may turn them in between.
 type Limits map[schema.Key][]schema.LegacyLimit
 
-// Merge adds the limits to the configurations in found, which are by key, as a conversion would. It changes
-// only the map.
-func (l Limits) Merge(found map[schema.Key]schema.Item) error {
+// MergeInto merges the limits into the configurations in found, by key, as a conversion would. It changes the
+// map found, and no table. It fails for a malformed configuration.
+func (l Limits) MergeInto(found map[schema.Key]schema.Item) error {
 	for key, limits := range l {
 		item, _, err := mergeLimits(limits[0].Legacy, found[key], limits)
 		if err != nil {
@@ -26,8 +26,8 @@ func (l Limits) Merge(found map[schema.Key]schema.Item) error {
 	return nil
 }
 
-// mergeLimits merges limits of the older layout into stored, a configuration of today's or nil. If that has
-// limits already, it stays unchanged, and won is true.
+// mergeLimits returns stored, a configuration of today's layout or nil, with the limits of the older layout. If
+// stored has limits or is unlimited, it is returned unchanged, and won is true.
 func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLimit) (item schema.Item, won bool, err error) {
 	c, ok, err := schema.ComposeConfig(stored, limits)
 	if err != nil {
@@ -61,11 +61,11 @@ func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyL
 		}
 		limits = append(limits, limit)
 	}
-	return limits, tooMany(of, len(limits))
+	return limits, checkCount(of, len(limits))
 }
 
-// ReadBucket reads a bucket, in either layout, as Bucket would turn it; nil if it is
-// missing. It writes nothing.
+// ReadBucket reads a bucket, in either layout, and returns it as a composite item; nil if it is missing. It
+// writes nothing.
 func (t *Turner) ReadBucket(ctx context.Context, of schema.Legacy) (schema.Item, error) {
 	turned, _, err := t.proposeBucket(ctx, of)
 	return turned.Item, err

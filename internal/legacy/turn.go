@@ -82,8 +82,8 @@ func (t *Turner) BucketOnce(ctx context.Context, of schema.Legacy) (Turned, ddb.
 	return turned, ddb.Refused, nil
 }
 
-// unsentIfUnconfirmed returns the verdict about the caller's own write after a failed turning.
-// That write was never sent; the next read shows whether the turning landed.
+// unsentIfUnconfirmed returns the verdict about the caller's own write after a failed conversion: Unsent in
+// place of Unconfirmed or Landed. That write was never sent; the next read shows whether the conversion landed.
 func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	if v == ddb.Unconfirmed || v == ddb.Landed {
 		return ddb.Unsent
@@ -95,7 +95,7 @@ func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 // a conflict with other writers it reads again.
 func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
-	err := t.change(ctx, opBucket, func() (p table.Proposal, err error) {
+	err := t.changeTable(ctx, opBucket, func() (p table.Proposal, err error) {
 		turned, p, err = t.proposeBucket(ctx, of)
 		return p, err
 	})
@@ -105,9 +105,9 @@ func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// change makes the change that propose reads and returns. It repeats a change without an answer, at most
+// changeTable makes the change that propose reads and returns. It repeats a change without an answer, at most
 // unansweredTries times in all: a repetition converts nothing twice.
-func (t *Turner) change(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
+func (t *Turner) changeTable(ctx context.Context, op string, propose func() (table.Proposal, error)) error {
 	for n := 1; ; n++ {
 		err := t.Table.Change(ctx, op, propose)
 		var unanswered *fault.UnavailableError
@@ -142,7 +142,7 @@ func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Tu
 		p.Writes = append(p.Writes, t.Table.DeletePart(limit.Key, limit.Unchanged))
 	}
 	turned.Limits, turned.Superseded = len(limits), len(limits) > 0 && turned.Item != nil
-	if err := tooMany(of, len(limits)); err != nil || len(limits) == 0 || turned.Superseded {
+	if err := checkCount(of, len(limits)); err != nil || len(limits) == 0 || turned.Superseded {
 		return turned, p, err
 	}
 	turned.Item = t.composeBucket(of, limits)
@@ -168,8 +168,8 @@ func (t *Turner) composeBucket(of schema.Legacy, limits []schema.LegacyBucket) s
 	return c.Item()
 }
 
-// tooMany returns a MalformedError if the limits of one item do not fit in a transaction.
-func tooMany(of schema.Legacy, limits int) error {
+// checkCount returns a MalformedError if the limits of one item do not fit in a transaction, else nil.
+func checkCount(of schema.Legacy, limits int) error {
 	if limits <= mostLimits {
 		return nil
 	}
@@ -178,8 +178,8 @@ func tooMany(of schema.Legacy, limits int) error {
 }
 
 // Configs converts the limits of every configuration in a partition: an entity's for each resource, a
-// resource's or the system's. It returns the converted ones. It continues after an error and returns the last
-// one.
+// resource's or the system's. It returns the results. After an error it continues, and returns the last error
+// too.
 func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
 	keys, err := t.Table.Keys(ctx, q)
@@ -207,7 +207,7 @@ func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, e
 // writers it reads again. If today's configuration has limits, the old ones are only deleted.
 func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
-	err := t.change(ctx, opConfig, func() (p table.Proposal, err error) {
+	err := t.changeTable(ctx, opConfig, func() (p table.Proposal, err error) {
 		turned, p, err = t.proposeConfig(ctx, of)
 		return p, err
 	})
@@ -237,14 +237,14 @@ func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Tu
 	}
 	if !won {
 		p.Writes = append(p.Writes, t.Table.PutPart(item, schema.ConfigUnchanged(stored)))
-		p.Writes = append(p.Writes, t.listed(of, stored)...)
+		p.Writes = append(p.Writes, t.updateLists(of, stored)...)
 	}
 	return Turned{Item: item, Limits: len(limits), Superseded: won}, p, nil
 }
 
-// listed returns the write that a new configuration needs in a list: of resources, or of the numbers of
+// updateLists returns the write that lists a new configuration: among the resources, or in the numbers of
 // entities with limits. It returns nil if neither is needed.
-func (t *Turner) listed(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
+func (t *Turner) updateLists(of schema.Legacy, stored schema.Item) []types.TransactWriteItem {
 	switch owner := of.Owner.Normal(); {
 	case owner.Entity != "" && stored == nil:
 		if st, ok := schema.CountConfigs(map[string]int64{owner.Resource: 1}); ok {

@@ -152,14 +152,14 @@ func TestALeaseIsFreeOnceItsEndHasPassedByAMargin(t *testing.T) {
 		"released":     {schema.Lease{Holder: "ann", Fence: 7, Until: noon.Add(time.Hour).UnixMilli()}, noon, true},
 		"years before": {stored, noon.AddDate(-50, 0, 0), false},
 	} {
-		next, free := taken(test.stored, "ben", "b", test.now, time.Minute)
+		next, free := nextLease(test.stored, "ben", "b", test.now, time.Minute)
 		assert.Equal(t, test.free, free, name)
 		if free {
 			assert.Equal(t, schema.Lease{Holder: "ben", Token: "b", Fence: test.now.UnixMilli(), Until: test.now.Add(time.Minute).UnixMilli()}, next, name)
 		}
 	}
 	ahead := schema.Lease{Fence: noon.Add(time.Hour).UnixMilli()}
-	next, _ := taken(ahead, "ben", "b", noon, time.Minute)
+	next, _ := nextLease(ahead, "ben", "b", noon, time.Minute)
 	assert.Equal(t, ahead.Fence+1, next.Fence, "a fence rises, whatever the clock says")
 }
 

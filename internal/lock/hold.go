@@ -18,20 +18,19 @@ const lookEvery = time.Second
 // errSilence is why a hold was not renewed when no renewal has failed yet.
 var errSilence = errors.New("the table has not answered")
 
-// Do takes the lease, waiting at most a given time for another holder, and runs do
-// with it. It reports the holder to told after each look, unless told is nil. The context of
-// do ends, with a *fault.LostError as its cause, before another process can take the lease. The lease
-// is renewed meanwhile, and released afterwards. If the hold ended too early Do fails with
-// that error, also if do returns nil.
+// Do takes the lease, waiting for another holder for at most the time most, runs do with it, renews it
+// meanwhile and releases it. It calls told, unless nil, with the other holder before each pause. The context of
+// do ends with a *fault.LostError as its cause before another process can take the lease; Do then returns that
+// error, also if do returns nil.
 func (l *Lock) Do(ctx context.Context, most time.Duration, told func(*fault.LockedError), do func(ctx context.Context) error) (err error) {
 	h := &holding{lock: l}
 	h.ctx, h.cancel = context.WithCancelCause(ctx)
 	defer h.cancel(nil)
-	if err := h.wait(most, told); err != nil {
+	if err := h.awaitLease(most, told); err != nil {
 		return err
 	}
 	var renewals sync.WaitGroup
-	renewals.Go(h.renew)
+	renewals.Go(h.renewPeriodically)
 	defer func() {
 		lost, early := errors.AsType[*fault.LostError](context.Cause(h.ctx))
 		h.cancel(nil)
@@ -58,8 +57,9 @@ type holding struct {
 	failed error
 }
 
-// wait takes the lease. It waits for another holder.
-func (h *holding) wait(most time.Duration, told func(*fault.LockedError)) error {
+// awaitLease takes the lease. While another process holds it, it calls told, unless nil, and tries again, for
+// at most the time most. It then returns a *fault.LockedError.
+func (h *holding) awaitLease(most time.Duration, told func(*fault.LockedError)) error {
 	var held *fault.LockedError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile
 	for {
@@ -86,24 +86,24 @@ func (h *holding) wait(most time.Duration, told func(*fault.LockedError)) error 
 	}
 }
 
-// takeLease takes the lease, unless another process holds it. It releases a possibly taken lease if
-// it cannot be used.
+// takeLease takes the lease, or returns a *fault.LockedError while another process holds it. It releases a
+// lease that it may have taken but cannot use.
 func (h *holding) takeLease() error {
-	err := h.extend(func() error { return h.lock.Take(h.ctx) })
+	err := h.extendHold(func() error { return h.lock.Take(h.ctx) })
 	if err == nil && h.ctx.Err() != nil { // it ended, or the answer came too late
 		h.end.Stop()
 		err = context.Cause(h.ctx)
 		_ = h.lock.Release(h.ctx)
-	} else if unconfirmed(err) {
+	} else if isUnconfirmed(err) {
 		_ = h.lock.Release(h.ctx)
 	}
 	return err
 }
 
-// extend sends a request that extends the hold. The end is counted from before the request,
-// by a timer, so that neither a clock that steps nor a slow answer puts it off.
-func (h *holding) extend(send func() error) error {
-	next := time.AfterFunc(endsAfter(h.lock.Hold), h.lose)
+// extendHold calls send, a request that extends the hold, and then sets the timer of the hold's end. The time
+// counts from before the request, so that neither a clock that steps nor a slow answer delays the end.
+func (h *holding) extendHold(send func() error) error {
+	next := time.AfterFunc(endsAfter(h.lock.Hold), h.endHold)
 	if err := send(); err != nil {
 		next.Stop()
 		return err
@@ -115,11 +115,12 @@ func (h *holding) extend(send func() error) error {
 	return nil
 }
 
-// renew renews the lease again and again, until the hold ends.
-func (h *holding) renew() {
+// renewPeriodically renews the lease until the hold ends. It ends the hold at once if another process has the
+// lease, and tries again sooner after any other failure.
+func (h *holding) renewPeriodically() {
 	pause := renewAfter(h.lock.Hold)
 	for ddb.Sleep(h.ctx, pause) {
-		err := h.extend(func() error { return guard.Apart(func() error { return h.lock.Renew(h.ctx) }) })
+		err := h.extendHold(func() error { return guard.Apart(func() error { return h.lock.Renew(h.ctx) }) })
 		if errors.Is(err, fault.ErrLost) {
 			h.cancel(err)
 			return
@@ -131,15 +132,16 @@ func (h *holding) renew() {
 	}
 }
 
-// recordRenewal remembers how a renewal went.
+// recordRenewal keeps the error of the last renewal; nil after a success.
 func (h *holding) recordRenewal(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.failed = err
 }
 
-// lose ends the hold, because no renewal came in time.
-func (h *holding) lose() {
+// endHold ends the context of the hold with a *fault.LostError, because no renewal came in time. It has the
+// error of the last renewal.
+func (h *holding) endHold() {
 	h.mu.Lock()
 	why := h.failed
 	h.mu.Unlock()

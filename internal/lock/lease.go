@@ -18,17 +18,17 @@ const (
 	LongestHold  = time.Hour
 )
 
-// renewAfter is when a hold is renewed: another two tries fit before it ends.
+// renewAfter returns the time after which a hold is renewed, a third of it: two more tries fit before its end.
 func renewAfter(hold time.Duration) time.Duration { return hold / 3 }
 
-// retryAfter is the pause after a renewal that failed.
+// retryAfter returns the pause after a failed renewal, a twelfth of the hold.
 func retryAfter(hold time.Duration) time.Duration { return hold / 12 }
 
-// endsAfter is the time after which a holder stops, counted from before the request that
-// extended the lease was sent: a sixth before its end, to finish the work.
+// endsAfter returns the time after which a holder stops, from before the request that extended the lease. That
+// is a sixth of the hold before its end, to finish the work.
 func endsAfter(hold time.Duration) time.Duration { return hold - hold/6 }
 
-// freeAt is the time from which another process can take a lease; the zero time for now.
+// freeAt returns the time from which another process can take a lease; the zero time for a released one.
 func freeAt(l schema.Lease) time.Time {
 	if l.Token == "" {
 		return time.Time{}
@@ -36,9 +36,9 @@ func freeAt(l schema.Lease) time.Time {
 	return time.UnixMilli(l.Until).Add(Margin)
 }
 
-// taken is the lease that a taker stores now; ok is false while another process holds it.
-// The fence is above that of every earlier take, also if their item expired.
-func taken(stored schema.Lease, holder, token string, now time.Time, hold time.Duration) (schema.Lease, bool) {
+// nextLease returns the lease that a taker stores at now; ok is false while another process holds it. The fence
+// is above that of every earlier take, also if their item expired.
+func nextLease(stored schema.Lease, holder, token string, now time.Time, hold time.Duration) (schema.Lease, bool) {
 	if now.Before(freeAt(stored)) {
 		return stored, false
 	}

@@ -30,44 +30,44 @@ type Lock struct {
 	token string
 }
 
-// Take takes the lease. It fails with a *fault.LockedError while another process holds it. After an error
-// by which the lease may have been taken, call Release.
+// Take takes the lease, also if this Lock has it already. It returns a *fault.LockedError while another process
+// holds it. After an UnavailableError that is Unconfirmed, call Release.
 func (l *Lock) Take(ctx context.Context) error {
 	if l.token == "" {
 		l.token = rand.Text()
 	}
 	op := "take the lease of " + l.Name
 	err := l.Table.Change(ctx, op, func() (table.Proposal, error) {
-		stored, item, err := l.read(ctx, op)
+		stored, item, err := l.readLease(ctx, op)
 		if err != nil {
 			return table.Proposal{}, err
 		}
 		if stored.Token == l.token { // a try before this one made it
 			return table.Proposal{}, nil
 		}
-		next, free := taken(stored, l.Holder, l.token, l.Now(), l.Hold)
+		next, free := nextLease(stored, l.Holder, l.token, l.Now(), l.Hold)
 		if !free {
 			return table.Proposal{}, &fault.LockedError{Name: l.Name, Holder: stored.Holder, Until: freeAt(stored)}
 		}
 		put := l.Table.PutPart(schema.EncodeLease(l.Key, next), schema.LeaseUnchanged(item))
 		return table.Proposal{Writes: []types.TransactWriteItem{put}}, nil
 	})
-	if unconfirmed(err) {
-		if stored, _, lookErr := l.read(context.WithoutCancel(ctx), op); lookErr == nil && stored.Token == l.token {
+	if isUnconfirmed(err) {
+		if stored, _, lookErr := l.readLease(context.WithoutCancel(ctx), op); lookErr == nil && stored.Token == l.token {
 			return nil
 		}
 	}
 	return err
 }
 
-// unconfirmed reports whether a change that failed may have been made.
-func unconfirmed(err error) bool {
+// isUnconfirmed reports whether err is of a change that may have landed.
+func isUnconfirmed(err error) bool {
 	u, ok := errors.AsType[*fault.UnavailableError](err)
 	return ok && u.Unconfirmed
 }
 
-// read reads the lease.
-func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, error) {
+// readLease reads the lease and its item; both are zero for an absent one. It fails for a malformed one.
+func (l *Lock) readLease(ctx context.Context, op string) (schema.Lease, schema.Item, error) {
 	item, err := l.Table.Get(ctx, op, l.Key)
 	if err != nil {
 		return schema.Lease{}, nil, err
@@ -79,31 +79,31 @@ func (l *Lock) read(ctx context.Context, op string) (schema.Lease, schema.Item, 
 	return lease, item, err
 }
 
-// Renew extends the hold. It fails with a *fault.LostError if another process took the lease; after any
-// other error try again.
+// Renew extends the hold to Hold from now. It returns a *fault.LostError if another process has the lease;
+// after any other error the caller may try again.
 func (l *Lock) Renew(ctx context.Context) error {
-	return l.write(ctx, "renew the lease of "+l.Name, func() schema.Statement {
+	return l.updateLease(ctx, "renew the lease of "+l.Name, func() schema.Statement {
 		return schema.RenewLease(l.token, l.Now().Add(l.Hold).UnixMilli())
 	})
 }
 
-// Release ends the hold. A hold that has ended before is not an error. It continues after the end of
-// ctx, because others wait.
+// Release ends the hold, also after the end of ctx, because others wait. It returns nil if the hold has ended
+// before.
 func (l *Lock) Release(ctx context.Context) error {
-	err := l.write(context.WithoutCancel(ctx), "release the lease of "+l.Name, func() schema.Statement { return schema.ReleaseLease(l.token) })
+	err := l.updateLease(context.WithoutCancel(ctx), "release the lease of "+l.Name, func() schema.Statement { return schema.ReleaseLease(l.token) })
 	if errors.Is(err, fault.ErrLost) {
 		return nil
 	}
 	return err
 }
 
-// write changes the lease by a statement that requires the token. After a refusal it
-// reads the lease before it tries again.
-func (l *Lock) write(ctx context.Context, op string, statement func() schema.Statement) error {
+// updateLease updates the lease by a statement that requires the token. After a refusal it reads the lease, and
+// returns a *fault.LostError if another process has it.
+func (l *Lock) updateLease(ctx context.Context, op string, statement func() schema.Statement) error {
 	tried := false
 	return l.Table.Change(ctx, op, func() (table.Proposal, error) {
 		if tried {
-			stored, _, err := l.read(ctx, op)
+			stored, _, err := l.readLease(ctx, op)
 			if err == nil && stored.Token != l.token {
 				err = &fault.LostError{Name: l.Name, Holder: stored.Holder}
 			}

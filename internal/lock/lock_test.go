@@ -67,7 +67,7 @@ func (r *room) ctx(who string) context.Context {
 func (r *room) stored() schema.Lease {
 	r.t.Helper()
 	l := r.lock("", 0)
-	stored, _, err := l.read(r.t.Context(), "test")
+	stored, _, err := l.readLease(r.t.Context(), "test")
 	require.NoError(r.t, err)
 	return stored
 }
@@ -266,7 +266,7 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 		})
 		never := func(context.Context) error { return errors.New("called") }
 		err := r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, never)
-		require.True(t, unconfirmed(err), "%v", err)
+		require.True(t, isUnconfirmed(err), "%v", err)
 		assert.Empty(t, r.stored().Token)
 
 		requests = 0
@@ -277,7 +277,7 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 			return ddbmem.Fault{Drop: true}
 		})
 		err = r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, never)
-		require.True(t, unconfirmed(err), "%v", err)
+		require.True(t, isUnconfirmed(err), "%v", err)
 		close(late)
 		r.db.Wait()
 		assert.NotEmpty(t, r.stored().Token, "made after all: it ends by itself")
@@ -296,7 +296,7 @@ func TestATakeThatMayHaveBeenMadeIsGivenBack(t *testing.T) {
 			return ddbmem.Fault{}
 		})
 		err = r.lock("ann", 0).Do(r.ctx("ann"), 0, nil, never)
-		require.True(t, unconfirmed(err), "%v", err)
+		require.True(t, isUnconfirmed(err), "%v", err)
 		assert.Empty(t, r.stored().Token, "made, and nobody knew")
 
 		cancelled, cancel := context.WithCancel(r.ctx("ann"))

@@ -27,28 +27,28 @@ var (
 
 var errNotInteger = errors.New("not a whole number of pico-dollars within 128 bits")
 
-// Of is a whole number of pico-dollars.
-func Of(n int64) Picos { return Picos{hi: n >> 63, lo: uint64(n)} }
+// FromPicos returns n pico-dollars.
+func FromPicos(n int64) Picos { return Picos{hi: n >> 63, lo: uint64(n)} }
 
-// FromMicros converts whole micro-dollars exactly.
+// FromMicros returns n micro-dollars, exactly.
 func FromMicros(micros int64) Picos {
-	return Of(micros).Mul(picosPerMicro)
+	return FromPicos(micros).Mul(picosPerMicro)
 }
 
-// Cost is tokens × price in micro-dollars per million tokens; neither may be
+// Cost returns the exact cost of tokens at a price in micro-dollars per million tokens. Neither may be
 // negative.
 func Cost(tokens, microsPerMillion int64) Picos {
 	hi, lo := bits.Mul64(uint64(tokens), uint64(microsPerMillion))
 	return Picos{hi: int64(hi), lo: lo}
 }
 
-// IsNegative says that p is below zero.
+// IsNegative reports whether p is below zero.
 func (p Picos) IsNegative() bool { return p.hi < 0 }
 
-// IsZero says that p is nothing.
+// IsZero reports whether p is zero.
 func (p Picos) IsZero() bool { return p.hi == 0 && p.lo == 0 }
 
-// Sign is -1, 0 or 1.
+// Sign returns -1, 0 or 1: the sign of p.
 func (p Picos) Sign() int {
 	switch {
 	case p.hi < 0:
@@ -59,7 +59,7 @@ func (p Picos) Sign() int {
 	return 1
 }
 
-// Add saturates at the ends of 128 bits instead of wrapping.
+// Add returns p+q. Beyond 128 bits it returns the largest or the smallest amount.
 func (p Picos) Add(q Picos) Picos {
 	lo, carry := bits.Add64(p.lo, q.lo, 0)
 	hi, _ := bits.Add64(uint64(p.hi), uint64(q.hi), carry)
@@ -73,7 +73,7 @@ func (p Picos) Add(q Picos) Picos {
 	return sum
 }
 
-// Neg is -p; it saturates as Add does.
+// Neg returns -p; of the smallest amount it returns the largest.
 func (p Picos) Neg() Picos {
 	if p == minPicos {
 		return maxPicos
@@ -83,10 +83,10 @@ func (p Picos) Neg() Picos {
 	return Picos{hi: int64(hi), lo: lo}
 }
 
-// Sub is p-q; it saturates as Add does.
+// Sub returns p-q. Beyond 128 bits it returns the largest or the smallest amount.
 func (p Picos) Sub(q Picos) Picos { return p.Add(q.Neg()) }
 
-// Cmp is -1 if p is less than q, 0 if they are equal, 1 if p is more.
+// Cmp returns -1 if p is less than q, 0 if they are equal, and 1 if p is more.
 func (p Picos) Cmp(q Picos) int {
 	switch {
 	case p.hi < q.hi, p.hi == q.hi && p.lo < q.lo:
@@ -97,7 +97,8 @@ func (p Picos) Cmp(q Picos) int {
 	return 1
 }
 
-// Mul multiplies by a small non-negative factor and saturates.
+// Mul returns p times a factor that is not negative. Beyond 128 bits it returns the largest or the smallest
+// amount.
 func (p Picos) Mul(factor int64) Picos {
 	if p.IsNegative() {
 		return p.Neg().Mul(factor).Neg()
@@ -111,8 +112,8 @@ func (p Picos) Mul(factor int64) Picos {
 	return Picos{hi: int64(hi), lo: lo}
 }
 
-// Micros rounds to whole micro-dollars, half up, and saturates; for output
-// only.
+// Micros returns p rounded to whole micro-dollars, half up, for output only. Beyond 64 bits it returns the
+// nearest int64.
 func (p Picos) Micros() int64 {
 	quotient, rest := p.divFloor(picosPerMicro)
 	if rest*2 >= picosPerMicro {
@@ -127,13 +128,13 @@ func (p Picos) Micros() int64 {
 	return int64(quotient.lo)
 }
 
-// MicrosUp rounds up to whole micro-dollars: the held amount must cover the call.
+// MicrosUp returns p rounded up to whole micro-dollars, so that a held amount covers the call. Beyond 64 bits
+// it returns the nearest int64.
 func (p Picos) MicrosUp() int64 {
 	return p.Add(Picos{lo: picosPerMicro/2 - 1}).Micros()
 }
 
-// divFloor divides by a small positive number, rounding down; the rest is
-// never negative.
+// divFloor returns p divided by a small positive number, rounded down, and the rest, which is never negative.
 func (p Picos) divFloor(by uint64) (quotient Picos, rest uint64) {
 	if p.IsNegative() {
 		magnitude := p.Neg() // minPicos loses one pico here, which no amount reaches
@@ -148,31 +149,32 @@ func (p Picos) divFloor(by uint64) (quotient Picos, rest uint64) {
 	return Picos{hi: int64(hi), lo: lo}, r
 }
 
-// String is the exact decimal number of picos, as it is stored.
-func (p Picos) String() string { return p.big().String() }
+// String returns the exact decimal number of pico-dollars, as it is stored.
+func (p Picos) String() string { return p.toBig().String() }
 
-func (p Picos) big() *big.Int {
+// toBig returns p as a big.Int.
+func (p Picos) toBig() *big.Int {
 	n := big.NewInt(p.hi)
 	n.Lsh(n, 64)
 	return n.Add(n, new(big.Int).SetUint64(p.lo))
 }
 
-// Parse reads the output of String; the empty string is 0. Text that is not a
-// whole number within 128 bits is an error.
-func Parse(s string) (Picos, error) {
+// ParsePicos returns the amount of a text of String, in pico-dollars; "" is 0. It fails for a text that is not
+// a whole number within 128 bits.
+func ParsePicos(s string) (Picos, error) {
 	if s == "" {
 		return Picos{}, nil
 	}
 	n, ok := new(big.Int).SetString(s, 10)
-	if !ok || n.BitLen() > 127 && n.Cmp(minPicos.big()) != 0 {
+	if !ok || n.BitLen() > 127 && n.Cmp(minPicos.toBig()) != 0 {
 		return Picos{}, errNotInteger
 	}
 	low := new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64))
 	return Picos{hi: new(big.Int).Rsh(n, 64).Int64(), lo: low.Uint64()}, nil
 }
 
-// PercentOf is 100·p/quota with one decimal, rounded half up; 0 when the quota
-// is not positive. It is exact below 2^53 tenths.
+// PercentOf returns p as a percentage of a quota in micro-dollars, with one decimal, rounded half up; 0 if the
+// quota is not positive. It is exact below 2^53 tenths.
 func (p Picos) PercentOf(quotaMicros int64) float64 {
 	if quotaMicros <= 0 {
 		return 0
@@ -180,17 +182,18 @@ func (p Picos) PercentOf(quotaMicros int64) float64 {
 	scaled := p.Mul(1000)
 	q, _ := scaled.Add(FromMicros(quotaMicros).half()).divFloor(picosPerMicro)
 	q, _ = q.divFloor(uint64(quotaMicros))
-	return q.float() / 10
+	return q.toFloat() / 10
 }
 
-// float is the nearest number of 53 bits.
-func (p Picos) float() float64 {
+// toFloat returns the nearest float64 of p.
+func (p Picos) toFloat() float64 {
 	if p.IsNegative() {
-		return -p.Neg().float()
+		return -p.Neg().toFloat()
 	}
 	return math.Ldexp(float64(p.hi), 64) + float64(p.lo)
 }
 
+// half returns p/2, rounded down.
 func (p Picos) half() Picos {
 	q, _ := p.divFloor(2)
 	return q

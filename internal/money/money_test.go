@@ -27,14 +27,14 @@ func TestMicrosRoundHalfUp(t *testing.T) {
 		{"9223372036854775807600000", math.MaxInt64},
 		{"-9223372036854775808900000", math.MinInt64},
 	} {
-		p, err := Parse(tc.picos)
+		p, err := ParsePicos(tc.picos)
 		require.NoError(t, err)
 		assert.Equal(t, tc.want, p.Micros(), tc.picos)
 		assert.Equal(t, tc.picos, p.String())
 	}
-	_, err := Parse("1e9")
+	_, err := ParsePicos("1e9")
 	require.Error(t, err)
-	_, err = Parse("170141183460469231731687303715884105728")
+	_, err = ParsePicos("170141183460469231731687303715884105728")
 	require.Error(t, err)
 }
 
@@ -73,21 +73,21 @@ func FuzzPicos(f *testing.F) {
 	f.Fuzz(func(t *testing.T, ahi int64, alo uint64, bhi int64, blo uint64, factor int64) {
 		a, b := Picos{ahi, alo}, Picos{bhi, blo}
 		factor &= math.MaxInt32
-		require.Equal(t, clamp(new(big.Int).Add(a.big(), b.big())), a.Add(b).String())
-		require.Equal(t, a.big().Cmp(b.big()), a.Cmp(b))
+		require.Equal(t, clamp(new(big.Int).Add(a.toBig(), b.toBig())), a.Add(b).String())
+		require.Equal(t, a.toBig().Cmp(b.toBig()), a.Cmp(b))
 		if b != minPicos && a != minPicos {
-			require.Equal(t, clamp(new(big.Int).Sub(a.big(), b.big())), a.Sub(b).String())
-			product := clamp(new(big.Int).Mul(a.big(), big.NewInt(factor)))
+			require.Equal(t, clamp(new(big.Int).Sub(a.toBig(), b.toBig())), a.Sub(b).String())
+			product := clamp(new(big.Int).Mul(a.toBig(), big.NewInt(factor)))
 			if product != minPicos.String() { // saturates one short of the lower end
 				require.Equal(t, product, a.Mul(factor).String())
 			}
-			rounded := new(big.Int).Add(a.big(), big.NewInt(picosPerMicro/2))
+			rounded := new(big.Int).Add(a.toBig(), big.NewInt(picosPerMicro/2))
 			rounded.Div(rounded, big.NewInt(picosPerMicro)) // Euclidean: floor for a positive divisor
 			if rounded.IsInt64() {
 				require.Equal(t, rounded.Int64(), a.Micros())
 			}
 		}
-		back, err := Parse(a.String())
+		back, err := ParsePicos(a.String())
 		require.NoError(t, err)
 		require.Equal(t, a, back)
 		tokens, rate := int64(alo%100_000_000), int64(blo%1_000_000_000_000)
@@ -97,9 +97,9 @@ func FuzzPicos(f *testing.F) {
 
 func clamp(n *big.Int) string {
 	switch {
-	case n.Cmp(maxPicos.big()) > 0:
+	case n.Cmp(maxPicos.toBig()) > 0:
 		return maxPicos.String()
-	case n.Cmp(minPicos.big()) < 0:
+	case n.Cmp(minPicos.toBig()) < 0:
 		return minPicos.String()
 	}
 	return n.String()

@@ -26,14 +26,15 @@ type outcome struct {
 	Column int    `json:"column"`
 }
 
-// caught reports whether the change cannot go unnoticed.
-func (o outcome) caught() bool {
+// isCaught reports whether a test, a timeout or the compiler catches the change.
+func (o outcome) isCaught() bool {
 	return o.Status == "KILLED" || o.Status == "TIMED OUT" || o.Status == "NOT VIABLE"
 }
 
-// gremlins lets the program gremlins change every operator of the pure packages. It returns an
-// error for survivors that lists/equivalent.md does not explain.
-func gremlins(ctx context.Context, binary, top, dir string) error {
+// checkPurePackages lets the program gremlins change every operator of the pure packages, in a copy of the
+// repository. It returns an error for survivors that lists/equivalent.md does not explain, and for explanations
+// that fit no survivor.
+func checkPurePackages(ctx context.Context, binary, top, dir string) error {
 	tree := filepath.Join(dir, "tree")
 	if err := copyTree(top, tree); err != nil {
 		return err
@@ -44,7 +45,7 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 	}
 	bad := 0
 	for _, pkg := range purePackages {
-		n, err := unleash(ctx, binary, tree, dir, pkg.folder, pkg.whole, explained)
+		n, err := mutatePackage(ctx, binary, tree, dir, pkg.folder, pkg.whole, explained)
 		if err != nil {
 			return err
 		}
@@ -62,9 +63,9 @@ func gremlins(ctx context.Context, binary, top, dir string) error {
 	return nil
 }
 
-// unleash runs gremlins on a package, prints unexplained survivors and returns their number. It
-// marks the used explanations.
-func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
+// mutatePackage runs gremlins on a package, prints its unexplained survivors and returns their number. It marks
+// the used explanations in explained.
+func mutatePackage(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
 	files, err := runGremlins(ctx, binary, tree, dir, pkg)
 	if err != nil {
 		return 0, err
@@ -72,7 +73,7 @@ func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, exp
 	killed := 0
 	for _, f := range files {
 		file := pkg + "/" + filepath.Base(f.Name)
-		lines, err := linesOf(filepath.Join(tree, filepath.FromSlash(file)))
+		lines, err := readLines(filepath.Join(tree, filepath.FromSlash(file)))
 		if err != nil {
 			return 0, err
 		}
@@ -80,7 +81,7 @@ func unleash(ctx context.Context, binary, tree, dir, pkg string, whole bool, exp
 			e := equivalent{file, o.Type, strings.TrimSpace(lines[o.Line-1])}
 			_, known := explained[e]
 			switch {
-			case o.caught():
+			case o.isCaught():
 				killed++
 			case o.Status == "NOT COVERED" && !whole:
 			case known:
@@ -121,8 +122,8 @@ func runGremlins(ctx context.Context, binary, tree, dir, pkg string) ([]fileOutc
 	return all.Files, err
 }
 
-// linesOf returns the lines of a file.
-func linesOf(path string) ([]string, error) {
+// readLines reads a file and returns its lines.
+func readLines(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	return strings.Split(string(text), "\n"), err
 }
@@ -133,7 +134,7 @@ type equivalent struct{ file, kind, text string }
 // readEquivalents reads the explained changes from the table in lists/equivalent.md: file, kind,
 // line and reason. None is marked as used.
 func readEquivalents(path string) (map[equivalent]bool, error) {
-	rows, err := linesOf(path)
+	rows, err := readLines(path)
 	if err != nil {
 		return nil, err
 	}

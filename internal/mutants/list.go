@@ -25,7 +25,8 @@ type mutant struct {
 // selection is some tests of one package.
 type selection struct{ pkg, run string }
 
-// readLists reads every list of a folder.
+// readLists reads the mutants of every list (*.txt) in a folder. It fails for a malformed list, and for two
+// mutants with one name.
 func readLists(dir string) ([]mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -37,7 +38,7 @@ func readLists(dir string) ([]mutant, error) {
 		if err != nil {
 			return nil, err
 		}
-		list, err := parse(string(text))
+		list, err := parseList(string(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
 		}
@@ -53,9 +54,9 @@ func readLists(dir string) ([]mutant, error) {
 	return all, nil
 }
 
-// parse parses one list, in the format of lists/README.md, and checks each mutant. The error
-// names the line or the mutant.
-func parse(text string) ([]mutant, error) {
+// parseList parses one list, in the format of lists/README.md, and validates each mutant. The error names the
+// line or the mutant.
+func parseList(text string) ([]mutant, error) {
 	var list []mutant
 	for i, line := range strings.Split(text, "\n") {
 		if line == "" || strings.HasPrefix(line, "#") {
@@ -68,20 +69,21 @@ func parse(text string) ([]mutant, error) {
 		if len(list) == 0 {
 			return nil, fmt.Errorf("line %d comes before the first [name]", i+1)
 		}
-		if err := list[len(list)-1].add(line); err != nil {
+		if err := list[len(list)-1].addLine(line); err != nil {
 			return nil, fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
 	for i := range list {
-		if err := list[i].check(); err != nil {
+		if err := list[i].validate(); err != nil {
 			return nil, fmt.Errorf("[%s]: %w", list[i].name, err)
 		}
 	}
 	return list, nil
 }
 
-// add parses one line of a mutant: an old line, a new line, or a key with its value.
-func (m *mutant) add(line string) error {
+// addLine parses one line of a mutant and sets the field: an old line, a new line, or a key with its value. It
+// fails for an unknown key.
+func (m *mutant) addLine(line string) error {
 	if line == "-" || line == "+" { // an empty line
 		line += " "
 	}
@@ -112,7 +114,7 @@ func (m *mutant) add(line string) error {
 	return nil
 }
 
-// joinLine returns text with a further line, or line alone if more is false: it is the first.
+// joinLine returns text with line as a further line. It returns line alone if more is false.
 func joinLine(text, line string, more bool) string {
 	if !more {
 		return line
@@ -120,8 +122,8 @@ func joinLine(text, line string, more bool) string {
 	return text + "\n" + line
 }
 
-// check returns an error if a field of the mutant is missing, or if it changes nothing.
-func (m *mutant) check() error {
+// validate returns an error if the mutant lacks file, breaks or test, or if it changes nothing.
+func (m *mutant) validate() error {
 	switch {
 	case m.file == "":
 		return errors.New("lacks file")
@@ -135,20 +137,20 @@ func (m *mutant) check() error {
 	return nil
 }
 
-// apply returns the text of the file with the mutant. It returns an error unless the old text
-// occurs once.
-func (m *mutant) apply(text string) (string, error) {
+// applyTo returns the text of the mutant's file with the change. It returns an error unless the old text occurs
+// exactly once.
+func (m *mutant) applyTo(text string) (string, error) {
 	if n := strings.Count(text, m.old); n != 1 {
 		return "", fmt.Errorf("its old text is in %s %d times, not once; write it anew", m.file, n)
 	}
 	return strings.Replace(text, m.old, m.changed, 1), nil
 }
 
-// fits returns an error unless the mutant's file in tree has its old text once.
-func (m *mutant) fits(tree string) error {
+// checkFit returns an error unless the mutant's file in tree has its old text exactly once.
+func (m *mutant) checkFit(tree string) error {
 	text, err := os.ReadFile(filepath.Join(tree, filepath.FromSlash(m.file)))
 	if err == nil {
-		_, err = m.apply(string(text))
+		_, err = m.applyTo(string(text))
 	}
 	return err
 }

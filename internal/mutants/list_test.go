@@ -24,7 +24,7 @@ func TestLists(t *testing.T) {
 	root := filepath.Join("..", "..")
 	tests := map[string][]string{}
 	for _, m := range list {
-		assert.NoError(t, m.fits(root), m.name)
+		assert.NoError(t, m.checkFit(root), m.name)
 		for _, s := range m.tests {
 			if tests[s.pkg] == nil {
 				tests[s.pkg] = testsIn(t, filepath.Join(root, filepath.FromSlash(s.pkg)))
@@ -74,17 +74,17 @@ func (t selection) alternatives() []string {
 }
 
 func TestParse(t *testing.T) {
-	list, err := parse("# what\n[a/b]\nfile: x.go\nbreaks: all\ntest: . ^TestX$\n- \tif a {\n-\n- \t}\n+ \tb\n")
+	list, err := parseList("# what\n[a/b]\nfile: x.go\nbreaks: all\ntest: . ^TestX$\n- \tif a {\n-\n- \t}\n+ \tb\n")
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	assert.Equal(t, mutant{
 		name: "a/b", file: "x.go", breaks: "all", tests: []selection{{".", "^TestX$"}},
 		old: "\tif a {\n\n\t}", changed: "\tb", hasOld: true,
 	}, list[0])
-	changed, err := list[0].apply("func\n\tif a {\n\n\t}\nend")
+	changed, err := list[0].applyTo("func\n\tif a {\n\n\t}\nend")
 	require.NoError(t, err)
 	assert.Equal(t, "func\n\tb\nend", changed)
-	_, err = list[0].apply("nothing of it")
+	_, err = list[0].applyTo("nothing of it")
 	assert.ErrorContains(t, err, "0 times")
 	assert.Equal(t, []string{"^TestX$"}, list[0].tests[0].alternatives())
 	assert.Equal(t, []string{"^TestA$", "^TestB$"}, selection{".", "^Test(A|B)$/case"}.alternatives())
@@ -97,7 +97,7 @@ func TestParse(t *testing.T) {
 		"no key":     "[a]\nwhat: x",
 		"no pattern": "[a]\ntest: .",
 	} {
-		_, err := parse(text)
+		_, err := parseList(text)
 		assert.Error(t, err, name)
 	}
 }
@@ -123,9 +123,9 @@ func TestMutantIsTakenOutAgain(t *testing.T) {
 
 func TestSurvivorsAreAnError(t *testing.T) {
 	r := report{list: []mutant{{name: "one"}, {name: "two"}}, verdicts: []verdict{{state: caught}, {state: late}}}
-	assert.NoError(t, r.sum(0))
+	assert.NoError(t, r.printSummary(0))
 	r.verdicts[1].state = survived
-	assert.Error(t, r.sum(0))
+	assert.Error(t, r.printSummary(0))
 	r.verdicts[1].state = broken
-	assert.Error(t, r.sum(0))
+	assert.Error(t, r.printSummary(0))
 }

@@ -38,8 +38,8 @@ type options struct {
 	gremlins string
 }
 
-// mutate reads the flags and tries the mutants of the lists, or lists them, or runs gremlins. It
-// works in a temporary folder, which it removes.
+// mutate reads the flags and then tries the mutants of the lists, prints them, or runs gremlins. It works in a
+// temporary folder, which it removes. It returns an error if a mutant survives.
 func mutate(ctx context.Context) error {
 	var o options
 	flag.StringVar(&o.only, "run", "", "try only the mutants whose name matches this `pattern`")
@@ -58,14 +58,14 @@ func mutate(ctx context.Context) error {
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a left-over copy in the temporary folder is harmless
 	if o.gremlins != "" {
-		return gremlins(ctx, o.gremlins, top, dir)
+		return checkPurePackages(ctx, o.gremlins, top, dir)
 	}
-	return curated(ctx, o, top, dir)
+	return tryLists(ctx, o, top, dir)
 }
 
-// curated tries the mutants of the lists, or prints them, if their names match the option. It
-// returns an error if one survives.
-func curated(ctx context.Context, o options, top, dir string) error {
+// tryLists tries the mutants of the lists with names that match the flag -run, or prints them with -list. It
+// returns an error if one survives or is broken.
+func tryLists(ctx context.Context, o options, top, dir string) error {
 	all, err := readLists(filepath.Join(top, "internal", "mutants", "lists"))
 	if err != nil {
 		return err
@@ -81,7 +81,7 @@ func curated(ctx context.Context, o options, top, dir string) error {
 		}
 	}
 	if o.list {
-		return show(list, top)
+		return printMutants(list, top)
 	}
 	if len(list) == 0 {
 		return errors.New("no mutant has such a name")
@@ -89,11 +89,11 @@ func curated(ctx context.Context, o options, top, dir string) error {
 	return tryAll(ctx, o, list, top, dir)
 }
 
-// show prints mutants, and returns an error if the source no longer has the text of one.
-func show(list []mutant, top string) error {
+// printMutants prints mutants, and returns an error if the source no longer has the old text of one.
+func printMutants(list []mutant, top string) error {
 	moved := 0
 	for _, m := range list {
-		err := m.fits(top)
+		err := m.checkFit(top)
 		why := m.breaks
 		if err != nil {
 			why = "BROKEN: " + err.Error()
@@ -120,14 +120,14 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 		}
 	}
 	fmt.Printf("%d mutants: building the tests with all that change functions alone ...\n", len(list))
-	s, err := install(ctx, top, dir, list)
+	s, err := installSwitches(ctx, top, dir, list)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("... built, %v; the tests without any mutant ...\n", time.Since(began).Round(time.Second))
 	s.leaveOutDisturbed(ctx, list)
 	alone := slices.DeleteFunc(slices.Clone(list), func(m mutant) bool { return s.in[m.name] || s.broken[m.name] != "" })
-	if err := pass(ctx, trees[0], dir, testsByPackage(alone)); err != nil {
+	if err := checkUnchanged(ctx, trees[0], dir, testsByPackage(alone)); err != nil {
 		return err
 	}
 	fmt.Printf("... pass, %v; %d mutants are tried in a tree of their own\n", time.Since(began).Round(time.Second), len(alone))
@@ -139,10 +139,10 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 			for i := range next {
 				r.tryAndPrint(i, func() verdict {
 					m := &list[i]
-					if v, known := s.try(ctx, m); known {
+					if v, known := s.trySwitched(ctx, m); known {
 						return v
 					}
-					return m.applyIn(tree, func() verdict { return try(ctx, tree, m) })
+					return m.applyIn(tree, func() verdict { return tryInTree(ctx, tree, m) })
 				})
 			}
 		})
@@ -157,7 +157,7 @@ func tryAll(ctx context.Context, o options, list []mutant, top, dir string) erro
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	return r.sum(time.Since(began))
+	return r.printSummary(time.Since(began))
 }
 
 // report is the result of the mutants.
@@ -168,7 +168,7 @@ type report struct {
 	verdicts []verdict
 }
 
-// tryAndPrint tries a mutant and prints its result and duration.
+// tryAndPrint calls try for the i-th mutant, keeps its verdict with the duration, and prints them.
 func (r *report) tryAndPrint(i int, try func() verdict) {
 	began := time.Now()
 	v := try()
@@ -180,9 +180,9 @@ func (r *report) tryAndPrint(i int, try func() verdict) {
 	fmt.Printf("%3d/%d %-11s %5.1fs  %-36s %s\n", r.done, len(r.list), v.state, v.took.Seconds(), r.list[i].name, v.why)
 }
 
-// sum prints the counts and the mutants that survived or are broken, and returns an error if
-// there are any.
-func (r *report) sum(took time.Duration) error {
+// printSummary prints the counts and the mutants that survived or are broken. It returns an error if there are
+// any.
+func (r *report) printSummary(took time.Duration) error {
 	count := map[state]int{}
 	for i, v := range r.verdicts {
 		count[v.state]++

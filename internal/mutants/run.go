@@ -24,6 +24,7 @@ const (
 	broken
 )
 
+// String returns the state as printed: "caught", "caught late", "SURVIVED" or "BROKEN".
 func (s state) String() string {
 	return [...]string{"caught", "caught late", "SURVIVED", "BROKEN"}[s]
 }
@@ -40,16 +41,16 @@ const (
 	packageTimeout = 6 * time.Minute
 )
 
-// try runs the tests that a mutant names, in a tree with the mutant. If they pass, it runs all tests of their
-// packages. A mutant that only these notice has the verdict late.
-func try(ctx context.Context, tree string, m *mutant) verdict {
+// tryInTree runs the tests that a mutant names, in a tree with the mutant. If they pass, it runs all tests of
+// their packages: a mutant that only these notice has the verdict late. If all pass, it survived.
+func tryInTree(ctx context.Context, tree string, m *mutant) verdict {
 	for _, s := range m.tests {
-		if v, known := run(ctx, tree, s.pkg, s.run, narrowTimeout); known {
+		if v, known := runTests(ctx, tree, s.pkg, s.run, narrowTimeout); known {
 			return v
 		}
 	}
 	for _, s := range m.tests {
-		if v, known := run(ctx, tree, s.pkg, ".", packageTimeout); known {
+		if v, known := runTests(ctx, tree, s.pkg, ".", packageTimeout); known {
 			if v.state == caught {
 				v.state = late
 			}
@@ -62,20 +63,21 @@ func try(ctx context.Context, tree string, m *mutant) verdict {
 // failedTest finds the names of failed tests.
 var failedTest = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
 
-// run runs the tests of a package that match pattern. It returns false if they pass.
-func run(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
-	out, err := command(ctx, tree, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg).CombinedOutput()
+// runTests runs the tests of a package that match pattern, and returns the verdict of a failure. known is false
+// if they pass.
+func runTests(ctx context.Context, tree, pkg, pattern string, timeout time.Duration) (v verdict, known bool) {
+	out, err := newCommand(ctx, tree, "go", "test", "-trimpath", "-vet=off", "-ldflags=-s -w", "-count=1", "-failfast", "-timeout="+timeout.String(), "-run="+pattern, pkg).CombinedOutput()
 	return interpretRun(ctx, out, err)
 }
 
-// command returns a command in dir, with the environment of a trial.
-func command(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
+// newCommand returns a command in dir, not started, with the environment of a trial.
+func newCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, environment()
 	return cmd
 }
 
-// interpretRun returns the verdict of a failed run of tests, with the reason: a test, a hang or a
+// interpretRun returns the verdict of a run of tests, with the reason: a failed test, a hang, a panic or a
 // build error. It returns false if they passed.
 func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
@@ -97,7 +99,7 @@ func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known 
 	return verdict{state: caught, why: why}, true
 }
 
-// firstError returns the first line of a compiler's output that is an error.
+// firstError returns the first line of a compiler's output that is an error; "" without one.
 func firstError(out []byte) string {
 	for _, line := range strings.Split(string(out), "\n") {
 		if line != "" && !strings.HasPrefix(line, "#") {
@@ -107,8 +109,7 @@ func firstError(out []byte) string {
 	return ""
 }
 
-// environment returns the process's environment with fewer histories of the laws, unless it sets
-// their number.
+// environment returns the process's environment. It sets DYNALIMIT_HISTORIES to 60 unless that is set.
 func environment() []string {
 	env := os.Environ()
 	if os.Getenv("DYNALIMIT_HISTORIES") == "" {
@@ -117,16 +118,16 @@ func environment() []string {
 	return env
 }
 
-// pass checks that tests match each pattern, and that they pass without any mutant. Otherwise a
-// failure would prove nothing.
-func pass(ctx context.Context, tree, dir string, all map[string][]string) error {
+// checkUnchanged returns an error unless tests match each pattern and pass without any mutant. Otherwise their
+// failure with a mutant would prove nothing. It builds one test binary in dir.
+func checkUnchanged(ctx context.Context, tree, dir string, all map[string][]string) error {
 	for pkg, patterns := range all {
 		binary := filepath.Join(dir, "unchanged.test")
-		if out, err := command(ctx, tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput(); err != nil {
+		if out, err := newCommand(ctx, tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput(); err != nil {
 			return fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, out)
 		}
 		unchanged := func(args ...string) ([]byte, error) {
-			return command(ctx, filepath.Join(tree, filepath.FromSlash(pkg)), binary, args...).CombinedOutput()
+			return newCommand(ctx, filepath.Join(tree, filepath.FromSlash(pkg)), binary, args...).CombinedOutput()
 		}
 		for _, pattern := range patterns {
 			out, err := unchanged("-test.list=" + pattern)

@@ -31,26 +31,26 @@ type switches struct {
 	binaries map[string]string
 }
 
-// install writes the mutants that lie within functions into one tree, each behind a switch, and builds its
-// tests. It leaves out mutants that do not compile.
-func install(ctx context.Context, top, dir string, list []mutant) (*switches, error) {
+// installSwitches writes the mutants that lie within functions into one tree, each behind a switch, and builds
+// its tests. Mutants that do not compile are left out and noted as broken.
+func installSwitches(ctx context.Context, top, dir string, list []mutant) (*switches, error) {
 	s := &switches{tree: filepath.Join(dir, "switched"), broken: map[string]string{}}
 	for {
 		if err := copyTree(top, s.tree); err != nil {
 			return nil, err
 		}
-		if err := s.write(list); err != nil {
+		if err := s.writeMutants(list); err != nil {
 			return nil, err
 		}
-		if again, err := s.build(ctx, dir, list); err != nil || !again {
+		if again, err := s.buildTests(ctx, dir, list); err != nil || !again {
 			return s, err
 		}
 	}
 }
 
-// write writes the mutants into the files of the tree, except broken ones, and sets s.in to the
-// written ones.
-func (s *switches) write(list []mutant) error {
+// writeMutants writes the mutants into the files of the tree, except broken ones, and sets s.in to the written
+// ones.
+func (s *switches) writeMutants(list []mutant) error {
 	byFile := map[string][]mutant{}
 	s.in = map[string]bool{}
 	for _, m := range list {
@@ -64,7 +64,7 @@ func (s *switches) write(list []mutant) error {
 		if err != nil {
 			return err
 		}
-		switched, pkg, names, err := switchable(string(text), mutants)
+		switched, pkg, names, err := withSwitches(string(text), mutants)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -88,13 +88,13 @@ func (s *switches) installed(list []mutant) []mutant {
 // place finds the mutant with the function of a compiler's error.
 var place = regexp.MustCompile(`(?m)^\S*zzmutant/([^:\s]+):\d+(?::\d+)?: (.*)$`)
 
-// build builds the tests of the installed mutants. It records mutants that do not compile as broken, and then
-// returns true: the caller must install again, without them.
-func (s *switches) build(ctx context.Context, dir string, list []mutant) (again bool, err error) {
+// buildTests builds the tests of the installed mutants. It records mutants that do not compile as broken, and
+// then returns again = true: the caller must install without them.
+func (s *switches) buildTests(ctx context.Context, dir string, list []mutant) (again bool, err error) {
 	s.binaries = map[string]string{}
 	for pkg := range testsByPackage(s.installed(list)) {
 		binary := filepath.Join(dir, fmt.Sprintf("%d.test", len(s.binaries)))
-		out, err := command(ctx, s.tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput()
+		out, err := newCommand(ctx, s.tree, "go", "test", "-c", "-trimpath", "-vet=off", "-ldflags=-s -w", "-o", binary, pkg).CombinedOutput()
 		for _, m := range place.FindAllSubmatch(out, -1) {
 			s.broken[string(m[1])], again = string(m[2]), true
 		}
@@ -106,10 +106,10 @@ func (s *switches) build(ctx context.Context, dir string, list []mutant) (again 
 	return again, nil
 }
 
-// test runs a package's test binary with the named mutant in force, or without any if name is
-// empty.
-func (s *switches) test(ctx context.Context, name, pkg string, args ...string) ([]byte, error) {
-	cmd := command(ctx, filepath.Join(s.tree, filepath.FromSlash(pkg)), s.binaries[pkg], args...)
+// runBinary runs a package's test binary with the named mutant in force, or without any if name is "". It
+// returns the combined output.
+func (s *switches) runBinary(ctx context.Context, name, pkg string, args ...string) ([]byte, error) {
+	cmd := newCommand(ctx, filepath.Join(s.tree, filepath.FromSlash(pkg)), s.binaries[pkg], args...)
 	cmd.Env = append(cmd.Env, chosen+"="+name)
 	return cmd.CombinedOutput()
 }
@@ -119,7 +119,7 @@ func (s *switches) test(ctx context.Context, name, pkg string, args ...string) (
 func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	list = s.installed(list)
 	for pkg, patterns := range testsByPackage(list) {
-		out, err := s.test(ctx, "", pkg, "-test.run=("+strings.Join(patterns, ")|(")+")", "-test.timeout="+packageTimeout.String())
+		out, err := s.runBinary(ctx, "", pkg, "-test.run=("+strings.Join(patterns, ")|(")+")", "-test.timeout="+packageTimeout.String())
 		if err == nil {
 			continue
 		}
@@ -134,8 +134,7 @@ func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	}
 }
 
-// matches reports whether one of the failed tests is in the selection. It returns true for an invalid
-// pattern.
+// matches reports whether one of the failed tests is in the selection. It is true for an invalid pattern.
 func (t selection) matches(failed [][][]byte) bool {
 	first, _, _ := strings.Cut(t.run, "/")
 	pattern, err := regexp.Compile(first)
@@ -145,9 +144,9 @@ func (t selection) matches(failed [][][]byte) bool {
 	})
 }
 
-// try switches a mutant on and runs the tests that it names. It returns false if they pass or the mutant is
-// not in the tree.
-func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
+// trySwitched switches a mutant on, runs the tests that it names, and returns the verdict. It returns false if
+// they pass or the mutant is not in the tree.
+func (s *switches) trySwitched(ctx context.Context, m *mutant) (v verdict, known bool) {
 	if why := s.broken[m.name]; why != "" {
 		return verdict{state: broken, why: "it does not compile: " + why}, true
 	}
@@ -155,7 +154,7 @@ func (s *switches) try(ctx context.Context, m *mutant) (v verdict, known bool) {
 		return verdict{}, false
 	}
 	for _, t := range m.tests {
-		out, err := s.test(ctx, m.name, t.pkg, "-test.run="+t.run, "-test.failfast", "-test.timeout="+narrowTimeout.String())
+		out, err := s.runBinary(ctx, m.name, t.pkg, "-test.run="+t.run, "-test.failfast", "-test.timeout="+narrowTimeout.String())
 		if v, known := interpretRun(ctx, out, err); known {
 			return v, true
 		}
@@ -169,26 +168,26 @@ type edit struct {
 	text     string
 }
 
-// switchable returns a file's text with switches for those mutants of list that lie within functions. Each
+// withSwitches returns a file's text with switches for those mutants of list that lie within functions. Each
 // changed function gets a twin, and the original calls the twin if its mutant is switched on. It also returns
 // the package and the names of these mutants.
-func switchable(text string, list []mutant) (switched, pkg string, names []string, err error) {
-	file, offset, err := parsed(text)
+func withSwitches(text string, list []mutant) (switched, pkg string, names []string, err error) {
+	file, offset, err := parseFile(text)
 	if err != nil {
 		return "", "", nil, err
 	}
 	cases := map[int]string{} // by the function's index
 	var variants strings.Builder
 	for n, m := range list {
-		changed, err := m.apply(text)
+		changed, err := m.applyTo(text)
 		if err != nil {
 			return "", "", nil, fmt.Errorf("[%s]: %w", m.name, err)
 		}
-		with, at, err := parsed(changed)
+		with, at, err := parseFile(changed)
 		if err != nil {
 			continue // tried alone, it shows its error
 		}
-		differ, alone := differing(text, file, offset, changed, with, at)
+		differ, alone := changedFunctions(text, file, offset, changed, with, at)
 		if !alone {
 			continue
 		}
@@ -215,8 +214,8 @@ func switchable(text string, list []mutant) (switched, pkg string, names []strin
 	return text + variants.String(), file.Name.Name, names, nil
 }
 
-// parsed returns the syntax of a file, and a function from its positions to offsets in text.
-func parsed(text string) (*ast.File, func(token.Pos) int, error) {
+// parseFile returns the syntax of a file, and a function from its positions to byte offsets in text.
+func parseFile(text string) (*ast.File, func(token.Pos) int, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, "", text, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
@@ -225,9 +224,9 @@ func parsed(text string) (*ast.File, func(token.Pos) int, error) {
 	return file, func(p token.Pos) int { return fset.PositionFor(p, false).Offset }, nil
 }
 
-// differing returns the places of functions with different bodies in two texts of a file. It
-// returns false if anything else differs.
-func differing(text string, file *ast.File, offset func(token.Pos) int, changed string, with *ast.File, at func(token.Pos) int) (differ []int, alone bool) {
+// changedFunctions returns the indexes of the declarations that are functions with different bodies in two
+// texts of a file. It returns false if anything else differs, or nothing.
+func changedFunctions(text string, file *ast.File, offset func(token.Pos) int, changed string, with *ast.File, at func(token.Pos) int) (differ []int, alone bool) {
 	if len(file.Decls) != len(with.Decls) {
 		return nil, false
 	}
@@ -245,7 +244,7 @@ func differing(text string, file *ast.File, offset func(token.Pos) int, changed 
 	return differ, len(differ) > 0
 }
 
-// callOfTwin returns the statement with which f calls its twin, with f's parameters, and returns its results.
+// callOfTwin returns the statement with which f calls its twin with f's own parameters and returns its results.
 func callOfTwin(f *ast.FuncDecl, twin string) string {
 	if f.Recv != nil {
 		twin = nameOf(f.Recv.List[0], 0, "zzr") + "." + twin
@@ -275,7 +274,7 @@ func callOfTwin(f *ast.FuncDecl, twin string) string {
 	return call + "; return"
 }
 
-// nameOf returns the name of the j-th parameter of p, or given if it has none.
+// nameOf returns the name of the j-th parameter of p, or given if it has no name or "_".
 func nameOf(p *ast.Field, j int, given string) string {
 	if len(p.Names) == 0 || p.Names[j].Name == "_" {
 		return given
@@ -283,7 +282,8 @@ func nameOf(p *ast.Field, j int, given string) string {
 	return p.Names[j].Name
 }
 
-// nameParameters returns the edits that give a name to each parameter and receiver of f without one.
+// nameParameters returns the edits that give a name to each parameter and receiver of f without one or with
+// "_".
 func nameParameters(f *ast.FuncDecl, offset func(token.Pos) int) (edits []edit) {
 	give := func(p *ast.Field, j int, given string) {
 		switch {

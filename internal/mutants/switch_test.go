@@ -38,7 +38,7 @@ func two(int, string) { println("two") }
 		{name: "a/shape", old: "two(int, string)", changed: "two(int, int)"},
 		{name: "a/broken", old: "println(", changed: "println"},
 	}
-	switched, pkg, names, err := switchable(text, list)
+	switched, pkg, names, err := withSwitches(text, list)
 	require.NoError(t, err)
 	assert.Equal(t, "p", pkg)
 	assert.Equal(t, []string{"a/get", "a/get-too", "a/set", "a/one", "a/two"}, names)
@@ -52,7 +52,7 @@ func two(int, string) { println("two") }
 	require.NoError(t, err)
 	_, err = new(types.Config).Check("p", fset, []*ast.File{file, chooser}, nil)
 	require.NoError(t, err, switched)
-	_, _, _, err = switchable(text, []mutant{{name: "a/gone", old: "nowhere"}})
+	_, _, _, err = withSwitches(text, []mutant{{name: "a/gone", old: "nowhere"}})
 	assert.ErrorContains(t, err, "a/gone")
 }
 

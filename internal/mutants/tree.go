@@ -41,15 +41,15 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode())
 }
 
-// applyIn writes a mutant into its file in tree, runs do, and restores the file. A mutant that does
-// not fit is broken.
+// applyIn writes a mutant into its file in tree, calls do, restores the file, and returns do's verdict. A
+// mutant that does not fit has the verdict broken.
 func (m *mutant) applyIn(tree string, do func() verdict) verdict {
 	path := filepath.Join(tree, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return verdict{state: broken, why: err.Error()}
 	}
-	changed, err := m.apply(string(text))
+	changed, err := m.applyTo(string(text))
 	if err != nil {
 		return verdict{state: broken, why: err.Error()}
 	}

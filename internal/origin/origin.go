@@ -10,26 +10,26 @@ import (
 // Proxies are the networks of proxies that are trusted to name the address of their peer.
 type Proxies []netip.Prefix
 
-// NewProxies returns proxies in the networks.
+// NewProxies returns trusted proxies in these networks. It converts IPv4 networks written as IPv6 to IPv4.
 func NewProxies(networks []netip.Prefix) Proxies {
 	var p Proxies
 	for _, n := range networks {
-		p = append(p, Network(n))
+		p = append(p, UnmapNetwork(n))
 	}
 	return p
 }
 
-// Network returns a network as the addresses of requests are in it: ::ffff:10.0.0.0/104 is a network
-// of IPv4, which is written as one of IPv6.
-func Network(n netip.Prefix) netip.Prefix {
+// UnmapNetwork returns a network in the form in which requests have their addresses: an IPv4 network written as
+// IPv6, such as ::ffff:10.0.0.0/104, becomes IPv4.
+func UnmapNetwork(n netip.Prefix) netip.Prefix {
 	if n.Addr().Is4In6() && n.Bits() >= 96 {
 		return netip.PrefixFrom(n.Addr().Unmap(), n.Bits()-96)
 	}
 	return n
 }
 
-// Trust reports whether an address is in one of the networks.
-func (p Proxies) Trust(a netip.Addr) bool {
+// Contains reports whether an address is in one of the networks.
+func (p Proxies) Contains(a netip.Addr) bool {
 	for _, network := range p {
 		if network.Contains(a) {
 			return true
@@ -38,50 +38,50 @@ func (p Proxies) Trust(a netip.Addr) bool {
 	return false
 }
 
-// Find returns the caller of a request: the last address on its way that is not a trusted proxy.
-// hops are the addresses that the proxies named, from the nearest on. ok is false if a trusted
-// proxy named no address; a is that proxy's then.
-func (p Proxies) Find(peer netip.Addr, hops iter.Seq[string]) (a netip.Addr, ok bool) {
-	if !p.Trust(peer) {
+// FindCaller returns the address of a request's caller: the last one on its way that is not a trusted proxy.
+// The list hops has the addresses that the proxies named, from the nearest on. If a trusted proxy named no
+// valid address, it returns that proxy's and false.
+func (p Proxies) FindCaller(peer netip.Addr, hops iter.Seq[string]) (a netip.Addr, ok bool) {
+	if !p.Contains(peer) {
 		return peer, true
 	}
 	a = peer
 	for text := range hops {
-		next, ok := Parse(text)
+		next, ok := ParseAddress(text)
 		if !ok {
 			return a, false
 		}
-		if a = next; !p.Trust(a) {
+		if a = next; !p.Contains(a) {
 			break
 		}
 	}
 	return a, true
 }
 
-// Key returns the id of the entity of a caller, such as "ip:203.0.113.7", or "" if its address
-// cannot be read. network is that of the connection, such as "tcp", and forwardedFor are the lines
-// of X-Forwarded-For.
-func (p Proxies) Key(peer, network string, forwardedFor []string) string {
-	from, ok := Peer(peer, network)
+// EntityKey returns the id of the entity of a caller, such as "ip:203.0.113.7"; "" if its address cannot be
+// read. The network is that of the connection, such as "tcp". The list forwardedFor has the lines of
+// X-Forwarded-For.
+func (p Proxies) EntityKey(peer, network string, forwardedFor []string) string {
+	from, ok := ParsePeer(peer, network)
 	if !ok {
 		return ""
 	}
-	if from, ok = p.Find(from, Hops(forwardedFor)); !ok {
+	if from, ok = p.FindCaller(from, Hops(forwardedFor)); !ok {
 		return ""
 	}
-	return "ip:" + Host(from).String()
+	return "ip:" + HostAddress(from).String()
 }
 
-// Peer returns the address of a connection's other end. That of a Unix socket is on this machine,
-// and counts as 127.0.0.1.
-func Peer(text, network string) (a netip.Addr, ok bool) {
+// ParsePeer returns the address of a connection's other end, from its text. A Unix socket counts as 127.0.0.1.
+// ok is false for an invalid address.
+func ParsePeer(text, network string) (a netip.Addr, ok bool) {
 	if strings.HasPrefix(network, "unix") {
 		return netip.AddrFrom4([4]byte{127, 0, 0, 1}), true
 	}
-	return Parse(text)
+	return ParseAddress(text)
 }
 
-// Hops returns the elements of X-Forwarded-For from its end.
+// Hops returns the elements of the lines of X-Forwarded-For, from the last to the first. They may have spaces.
 func Hops(lines []string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := len(lines) - 1; i >= 0; i-- {
@@ -100,9 +100,9 @@ func Hops(lines []string) iter.Seq[string] {
 	}
 }
 
-// Parse reads an address as proxies write them: IPv6 in brackets or without, and with a port or
-// without. The address has no zone, and one of IPv4 in IPv6 is of IPv4.
-func Parse(text string) (a netip.Addr, ok bool) {
+// ParseAddress parses an address as proxies write it: IPv6 in brackets or without, and with a port or without.
+// The result has no zone, and IPv4 in IPv6 becomes IPv4. ok is false for any other text.
+func ParseAddress(text string) (a netip.Addr, ok bool) {
 	text = strings.TrimSpace(text)
 	if a, err := netip.ParseAddr(text); err == nil {
 		return a.Unmap().WithZone(""), true
@@ -117,9 +117,9 @@ func Parse(text string) (a netip.Addr, ok bool) {
 // translated is where the addresses of IPv4 are for hosts that have IPv6 alone (RFC 6052).
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
-// Host returns the address that stands for the host of a: one host may have a whole network of IPv6
-// with 64 bits. An address that was translated from IPv4 is that of IPv4.
-func Host(a netip.Addr) netip.Addr {
+// HostAddress returns the address that stands for the host of a. One host may have a whole IPv6 network of 64
+// bits: its first address stands for it. An address translated from IPv4 becomes that of IPv4.
+func HostAddress(a netip.Addr) netip.Addr {
 	if a = a.Unmap().WithZone(""); !a.Is6() {
 		return a
 	}

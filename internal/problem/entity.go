@@ -19,8 +19,8 @@ type Fixable struct {
 	Fix fault.Fix
 }
 
-// Error returns the text with the call.
+// Error returns the text of the error and the call that corrects it.
 func (f *Fixable) Error() string { return f.Fix.After(f.Err.Error()) }
 
-// Unwrap returns the error.
+// Unwrap returns the error without the call.
 func (f *Fixable) Unwrap() error { return f.Err }

@@ -10,8 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// NoContext is the error of a call of a package without a context, nil with one.
-func NoContext(ctx context.Context, pkg string) error {
+// CheckContext returns a *fault.ValidationError of package pkg if ctx is nil, else nil. It does not check
+// whether ctx has ended.
+func CheckContext(ctx context.Context, pkg string) error {
 	if ctx == nil {
 		return &fault.ValidationError{
 			Package: pkg, Field: "ctx", Code: fault.InvalidRequest, Reason: "is nil; pass context.Background() or the request's context",
@@ -20,15 +21,14 @@ func NoContext(ctx context.Context, pkg string) error {
 	return nil
 }
 
-// IsNil reports whether a caller's value for an interface is nil, or a nil pointer
-// in it.
+// IsNil reports whether the value of an interface is nil, or a nil pointer.
 func IsNil(given any) bool {
 	v := reflect.ValueOf(given)
 	return given == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// List is a list that cannot be read: it yields the error alone.
-func List[T any](err error) iter.Seq2[T, error] {
+// ErrorList returns a list that yields err, with a zero value, as its only element.
+func ErrorList[T any](err error) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
 		yield(none, err)

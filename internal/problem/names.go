@@ -13,7 +13,7 @@ var (
 	uuidPattern  = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 )
 
-// CheckUUID returns why a text is no UUID. It is empty for a UUID.
+// CheckUUID returns why a text is no UUID in lower case, as a text, or "" for a valid one.
 func CheckUUID(id string) string {
 	if uuidPattern.MatchString(id) {
 		return ""
@@ -21,7 +21,7 @@ func CheckUUID(id string) string {
 	return fmt.Sprintf("%q is not a lower-case UUID of 36 characters", id)
 }
 
-// CheckName returns the problem of the name of an app, a tag or a price list. It is empty for a valid name.
+// CheckName returns why the name of an app, a tag or a price list is invalid, as a text, or "" for a valid one.
 func CheckName(name string) string {
 	if namePattern.MatchString(name) {
 		return ""
@@ -29,7 +29,7 @@ func CheckName(name string) string {
 	return fmt.Sprintf("%q is not 1 to 64 of A-Z a-z 0-9 . _ - starting with a letter or digit", name)
 }
 
-// CheckLabel returns the problem of a model's label. It is empty for a valid label.
+// CheckLabel returns why a model's label is invalid, as a text, or "" for a valid one.
 func CheckLabel(label string) string {
 	if labelPattern.MatchString(label) {
 		return ""
@@ -37,8 +37,8 @@ func CheckLabel(label string) string {
 	return fmt.Sprintf("%q is not 1 to 128 of A-Z a-z 0-9 . _ : / - starting with a letter or digit", label)
 }
 
-// CheckText returns why DynamoDB would not store a text as it is, or why it is longer than most bytes.
-// It is empty for any other text.
+// CheckText returns why a text is invalid, as a text, or "". It refuses more than most bytes, and other text
+// than UTF-8, which DynamoDB does not store unchanged.
 func CheckText(text string, most int) string {
 	if len(text) > most {
 		return fmt.Sprintf("longer than %d bytes", most)

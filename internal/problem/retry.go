@@ -16,9 +16,8 @@ type retryable interface {
 	RetryIn() (time.Duration, bool)
 }
 
-// RetryAfter returns how long to wait before the call that failed with err can
-// succeed: the longest wait among the errors it wraps or joins. It is false when
-// none of them knows, or when no wait can help.
+// RetryAfter returns the wait after which the call that failed with err can succeed: the longest wait among the
+// errors that it wraps or joins. It returns false if none of them knows a wait, or if no wait can help.
 func RetryAfter(err error) (time.Duration, bool) {
 	wait, known := longestWait(err)
 	if wait == never {
@@ -27,6 +26,8 @@ func RetryAfter(err error) (time.Duration, bool) {
 	return wait, known
 }
 
+// longestWait returns the longest wait among err and the errors that it wraps or joins. known is false if none
+// of them has a wait.
 func longestWait(err error) (wait time.Duration, known bool) {
 	if r, ok := err.(retryable); ok { //nolint:errorlint // the tree is walked here
 		return r.RetryIn()
@@ -43,8 +44,8 @@ func longestWait(err error) (wait time.Duration, known bool) {
 	return wait, known
 }
 
-// Seconds is a wait as Retry-After has it: whole seconds, not too short.
-func Seconds(d time.Duration) string {
+// RetryAfterText returns a wait as a text for the header Retry-After: whole seconds, rounded up.
+func RetryAfterText(d time.Duration) string {
 	n := int64(d / time.Second)
 	if d%time.Second > 0 {
 		n++

@@ -2,9 +2,9 @@ package refusal
 
 import "github.com/dynalimit/dynalimit"
 
-// Given are the options of an acquire with the parent and the plan that the caller's credentials name,
-// empty for none. It adds WithBatch if batch is set.
-func Given(opts []dynalimit.AcquireOption, parent, plan string, batch bool) []dynalimit.AcquireOption {
+// CallerOptions returns a copy of the options of an acquire with the parent and the plan that the caller's
+// credentials name, "" for none. It adds WithBatch if batch is set.
+func CallerOptions(opts []dynalimit.AcquireOption, parent, plan string, batch bool) []dynalimit.AcquireOption {
 	opts = opts[:len(opts):len(opts)] // callers share them
 	if parent != "" {
 		opts = append(opts, dynalimit.WithParent(parent))

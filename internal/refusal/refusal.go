@@ -40,7 +40,8 @@ type Refusal struct {
 	RetryAfter time.Duration
 }
 
-// Refuse converts an error of an acquire.
+// Refuse converts an error of an acquire to the details that the caller may learn. An unknown error becomes a
+// Mistake without detail; a passing one waits at least a second.
 func (c Caller) Refuse(err error) Refusal {
 	var r Refusal
 	r.RetryAfter, _ = dynalimit.RetryAfter(err)
@@ -48,29 +49,30 @@ func (c Caller) Refuse(err error) Refusal {
 	switch {
 	case errors.As(err, &exceeded):
 		r.Kind = Exceeded
-		r.Detail, r.Violated = c.violated(exceeded)
+		r.Detail, r.Violated = c.describeDenial(exceeded)
 	case errors.Is(err, dynalimit.ErrBlocked):
 		r.Kind, r.Detail = Blocked, "an administrator has blocked this"
 	case errors.Is(err, dynalimit.ErrUnrecorded) && r.RetryAfter == 0:
 		r.Kind, r.Detail = Unrecorded, "the caller is not known"
-	case ofParent(err):
+	case isParentRefused(err):
 		r.Kind, r.Detail = Forbidden, "the caller's parent cannot be charged"
 	case errors.Is(err, dynalimit.ErrPaused):
 		r.Kind, r.Detail = Passing, "this is paused"
-	case passing(err):
+	case isPassing(err):
 		r.Kind, r.Detail, r.RetryAfter = Passing, "limits cannot be checked now", max(r.RetryAfter, time.Second)
 	}
 	return r
 }
 
-// ofParent reports whether an error refuses the parent that the call gives.
-func ofParent(err error) bool {
+// isParentRefused reports whether an error refuses the parent that the call names.
+func isParentRefused(err error) bool {
 	wrong, ok := errors.AsType[*dynalimit.ValidationError](err)
 	return ok && wrong.Package == "dynalimit" && wrong.Field == "WithParent"
 }
 
-// passing reports whether an error goes by on its own.
-func passing(err error) bool {
+// isPassing reports whether the same call may succeed later without a fix. The store did not answer, the caller
+// has no record yet, the limiter is closed, or the call ended.
+func isPassing(err error) bool {
 	for _, of := range []error{dynalimit.ErrUnavailable, dynalimit.ErrUnrecorded, dynalimit.ErrContended, dynalimit.ErrClosed, context.Canceled, context.DeadlineExceeded} {
 		if errors.Is(err, of) {
 			return true
@@ -79,8 +81,9 @@ func passing(err error) bool {
 	return false
 }
 
-// violated describes the amount that does not fit, and returns the caller's own denying limits.
-func (c Caller) violated(e *dynalimit.LimitExceededError) (detail string, own []*dynalimit.LimitStatus) {
+// describeDenial returns a description of the limit that denies, and the caller's own denying limits. It does
+// not name a limit that others share.
+func (c Caller) describeDenial(e *dynalimit.LimitExceededError) (detail string, own []*dynalimit.LimitStatus) {
 	for i := range e.Statuses {
 		if s := &e.Statuses[i]; s.Exceeded && c.Owns(s) {
 			own = append(own, s)
@@ -88,7 +91,7 @@ func (c Caller) violated(e *dynalimit.LimitExceededError) (detail string, own []
 	}
 	switch {
 	case len(own) > 0:
-		return c.Describe(c.Binding(e.Statuses)), own
+		return c.DescribeLimit(c.TightestLimit(e.Statuses)), own
 	case e.RetryAfter == dynalimit.Never:
 		return "this is more than a limit that others share ever allows", nil
 	}

@@ -17,12 +17,14 @@ import (
 	"time"
 )
 
+// main packs the files of its arguments into an archive. It exits with 2 for missing arguments, and with 1
+// after an error.
 func main() {
 	if len(os.Args) < 5 {
 		fmt.Fprintln(os.Stderr, "usage: release ARCHIVE SECONDS FOLDER PROGRAM [FILE…]: FOLDER is what they lie in, . for the root")
 		os.Exit(2)
 	}
-	if err := pack(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
+	if err := packFiles(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -31,7 +33,9 @@ func main() {
 // member starts a file of an archive; the first is the program, which may be run.
 type member func(name string, mode, size int64) (io.Writer, error)
 
-func pack(archive, seconds, folder string, files []string) (err error) {
+// packFiles writes files into an archive, below folder, with a time in Unix seconds. The first file is
+// executable. It replaces an existing archive.
+func packFiles(archive, seconds, folder string, files []string) (err error) {
 	n, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
 		return fmt.Errorf("%q is no time in seconds: %w", seconds, err)
@@ -40,7 +44,7 @@ func pack(archive, seconds, folder string, files []string) (err error) {
 	if err != nil {
 		return err
 	}
-	begin, end := writer(archive, out, time.Unix(n, 0).UTC())
+	begin, end := newArchive(archive, out, time.Unix(n, 0).UTC())
 	defer func() { err = errors.Join(err, end(), out.Close()) }()
 	mode := int64(0o755)
 	for _, file := range files {
@@ -60,8 +64,9 @@ func pack(archive, seconds, folder string, files []string) (err error) {
 	return nil
 }
 
-// writer writes a zip or a compressed tar, by the archive's name.
-func writer(archive string, out io.Writer, at time.Time) (begin member, end func() error) {
+// newArchive returns two functions for an archive in out: begin starts a file, and end closes the archive. The
+// archive is a zip by its name, else a compressed tar.
+func newArchive(archive string, out io.Writer, at time.Time) (begin member, end func() error) {
 	if strings.HasSuffix(archive, ".zip") {
 		z := zip.NewWriter(out)
 		return func(name string, mode, _ int64) (io.Writer, error) {

@@ -23,7 +23,7 @@ func foreignItems(t *testing.T) map[Key]Item {
 	t.Helper()
 	data, err := os.ReadFile("testdata/zae-0.8.1-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	byKey := make(map[Key]Item, len(items))
 	for _, item := range items {

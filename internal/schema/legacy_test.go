@@ -20,7 +20,7 @@ func legacyItems(t *testing.T, version string) []Item {
 	t.Helper()
 	data, err := os.ReadFile("testdata/zae-" + version + "-items.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	return items
 }

@@ -18,10 +18,10 @@ type Shard struct {
 	Parent string
 }
 
-// Known are the listed shards and, without a parent, the begun ones,
-// in the order of their streams. A list made while shards changed may lack a begun
-// one. The loss of a shard that is gone has to be reported before its children are read.
-func Known(listed []Shard, begun iter.Seq[ID]) []Shard {
+// AllKnown returns the listed shards and the begun ones that the list lacks, without a parent, in the order of
+// their streams. A list made while shards changed may lack a begun one, and the loss of a shard must be
+// reported before its children are read.
+func AllKnown(listed []Shard, begun iter.Seq[ID]) []Shard {
 	all := slices.Clone(listed)
 	there := make(map[ID]bool, len(listed))
 	for _, s := range listed {
@@ -37,8 +37,9 @@ func Known(listed []Shard, begun iter.Seq[ID]) []Shard {
 	return all
 }
 
-// Ready are those of the known shards that may be read now.
-func Ready(all []Shard, finished func(ID) bool) []Shard {
+// ReadableShards returns those of all known shards that may be read now: unfinished ones of the earliest
+// unfinished stream. Their parents are finished or unknown.
+func ReadableShards(all []Shard, finished func(ID) bool) []Shard {
 	known := make(map[ID]bool, len(all))
 	for _, s := range all {
 		known[s.ID] = true

@@ -29,12 +29,12 @@ func TestReadyIsTheLineage(t *testing.T) {
 		"all of the stream":        {[]string{"b", "c", "d", "e", "f"}, []string{"a"}},
 	} {
 		var got []string
-		for _, s := range Ready(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }) {
+		for _, s := range ReadableShards(all, func(id ID) bool { return id.Stream == "s1" && slices.Contains(test.finished, id.Shard) }) {
 			got = append(got, s.Shard)
 		}
 		assert.Equal(t, test.want, got, name)
 	}
-	assert.Empty(t, Ready(nil, none))
+	assert.Empty(t, ReadableShards(nil, none))
 }
 
 // TestWhatSomebodyBeganIsKnown: a shard that somebody began to read is read to its end before
@@ -52,7 +52,7 @@ func TestWhatSomebodyBeganIsKnown(t *testing.T) {
 		"several times":            {[]ID{gone, gone, next}, nil, []ID{gone}},
 	} {
 		var got []ID
-		for _, s := range Ready(Known(listed, slices.Values(test.begun)), func(id ID) bool { return slices.Contains(test.finished, id) }) {
+		for _, s := range ReadableShards(AllKnown(listed, slices.Values(test.begun)), func(id ID) bool { return slices.Contains(test.finished, id) }) {
 			got = append(got, s.ID)
 		}
 		assert.Equal(t, test.want, got, name)

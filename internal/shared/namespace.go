@@ -24,8 +24,8 @@ const (
 	GoneIt     = "that is final, and its name stays taken; use another name"
 )
 
-// NamespaceError returns the error that refuses a namespace for a reason. If its record n is empty, the
-// error's fix is to register it.
+// NamespaceError returns the error that refuses a namespace for a reason. If its record n is empty, the error's
+// fix is to register it.
 func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault.NamespaceError {
 	e := &fault.NamespaceError{Namespace: name, State: n.State, Since: n.ChangedAt, Reason: reason}
 	if n.State == "" {
@@ -34,9 +34,9 @@ func NamespaceError(name string, n schema.NamespaceRecord, reason string) *fault
 	return e
 }
 
-// Inactive returns the error that refuses a namespace, or nil if it is active. The argument record is its
-// item, nil if it is missing.
-func Inactive(name string, record schema.Item) *fault.NamespaceError {
+// InactiveError returns the error that refuses a namespace that is not active, or nil if it is active. A nil
+// record means that it was never registered.
+func InactiveError(name string, record schema.Item) *fault.NamespaceError {
 	n, found := schema.DecodeNamespace(record)
 	switch {
 	case !found:
@@ -47,9 +47,9 @@ func Inactive(name string, record schema.Item) *fault.NamespaceError {
 	return NamespaceError(name, n, GoneIt)
 }
 
-// Guarded returns a copy of a table. Its reads call readable first, which fails for an unknown layout. Its
+// GuardTable returns a copy of a table. Its reads call readable first, which fails for an unknown layout. Its
 // changes require in their transaction that the keys' namespace, if any, is active.
-func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) error) *table.Table {
+func GuardTable(t *table.Table, keys schema.Keys, readable func(context.Context) error) *table.Table {
 	guarded := *t
 	guarded.Readable = readable
 	key, ok := keys.Namespace()
@@ -63,7 +63,7 @@ func Guarded(t *table.Table, keys schema.Keys, readable func(context.Context) er
 			if err != nil {
 				return err
 			}
-			if inactive := Inactive(keys.Name(), item); inactive != nil {
+			if inactive := InactiveError(keys.Name(), item); inactive != nil {
 				return inactive
 			}
 			return nil

@@ -82,8 +82,8 @@ type Told struct {
 	Refilled func(entity, resource string)
 }
 
-// CheckCompatible refuses limits that zae-limiter would not serve: some names of resources, quotas, and
-// bursts below the capacity. Errors name the field.
+// CheckCompatible returns a *fault.ValidationError for limits that zae-limiter would not serve: some names of
+// resources, quotas, and bursts below the capacity. The error names the field.
 func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error {
 	refuse := func(field, reason string) error {
 		return &fault.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: reason}

@@ -66,7 +66,7 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	}
 	image, err := b.Sets.DecodeBucket(out.Attributes, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: ddb.Landed, Err: b.Layout.Malformed(err)}
+		return lane.Answer{Verdict: ddb.Landed, Err: b.Layout.MalformedError(err)}
 	}
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
@@ -110,7 +110,7 @@ func (b *Buckets) failedAnswer(op string, err error, hint *schema.LimitSet, slot
 	}
 	image, decodeErr := b.Sets.DecodeBucket(d.Item, hint, slot)
 	if decodeErr != nil {
-		return lane.Answer{Verdict: ddb.Failed, Err: b.Layout.Malformed(decodeErr)}
+		return lane.Answer{Verdict: ddb.Failed, Err: b.Layout.MalformedError(decodeErr)}
 	}
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
 }
@@ -130,7 +130,7 @@ func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitS
 func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	image, err := b.Sets.DecodeBucket(item, hint, slot)
 	if err != nil {
-		return nil, b.Layout.Malformed(err)
+		return nil, b.Layout.MalformedError(err)
 	}
 	return image, nil
 }

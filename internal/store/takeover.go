@@ -118,7 +118,7 @@ func (o *Takeover) ReadOlderBucket(ctx context.Context, entity, resource string,
 	}
 	image, err := o.sets.DecodeBucket(item, nil, slot)
 	if err != nil {
-		return nil, o.layout.Malformed(err)
+		return nil, o.layout.MalformedError(err)
 	}
 	return image, nil
 }
@@ -177,7 +177,7 @@ func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resou
 func (o *Takeover) wrapMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return o.layout.Malformed(malformed.Err)
+		return o.layout.MalformedError(malformed.Err)
 	}
 	return err
 }
@@ -192,7 +192,7 @@ func (o *Takeover) convertInsteadOfCreate(ctx context.Context, entity, resource 
 	}
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {
-		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.Malformed(malformed.Err)}, true
+		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.MalformedError(malformed.Err)}, true
 	}
 	if v != ddb.Refused {
 		return lane.Answer{Verdict: v, Err: err}, true
@@ -202,7 +202,7 @@ func (o *Takeover) convertInsteadOfCreate(ctx context.Context, entity, resource 
 	}
 	image, err := o.sets.DecodeBucket(turned.Item, hint, slot)
 	if err != nil {
-		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.Malformed(err)}, true
+		return lane.Answer{Verdict: ddb.Failed, Err: o.layout.MalformedError(err)}, true
 	}
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }

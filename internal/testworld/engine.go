@@ -23,31 +23,30 @@ const Endpoint = "DYNALIMIT_TEST_ENDPOINT"
 // NewClient makes an SDK client of an engine.
 type NewClient = func(optFns ...func(*dynamodb.Options)) *dynamodb.Client
 
-// Engines runs test on ddbmem, and on the endpoint when one is given. db gives faults, meter
-// and writes; it is nil for an engine behind an endpoint.
-func Engines(t *testing.T, test func(t *testing.T, db *ddbmem.DB, client NewClient)) {
+// RunOnEngines runs test on ddbmem, and also on the endpoint that DYNALIMIT_TEST_ENDPOINT names, if it is set.
+// There db, for faults, meter and writes, is nil.
+func RunOnEngines(t *testing.T, test func(t *testing.T, db *ddbmem.DB, client NewClient)) {
 	t.Helper()
 	t.Run("ddbmem", func(t *testing.T) {
-		db := Mem(t)
+		db := NewMem(t)
 		test(t, db, db.Client)
 	})
 	if endpoint := os.Getenv(Endpoint); endpoint != "" {
-		t.Run("endpoint", func(t *testing.T) { test(t, nil, remote(t, endpoint)) })
+		t.Run("endpoint", func(t *testing.T) { test(t, nil, newRemote(t, endpoint)) })
 	}
 }
 
-// Mem returns an empty ddbmem, which the end of the test closes. It also works in a bubble of
-// virtual time.
-func Mem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
+// NewMem returns an empty ddbmem, which the end of the test closes. It also works in a bubble of virtual time.
+func NewMem(t testing.TB, opts ...ddbmem.Option) *ddbmem.DB {
 	t.Helper()
 	db := ddbmem.New(opts...)
 	t.Cleanup(db.Close)
 	return db
 }
 
-// remote returns a maker of clients for the DynamoDB at endpoint. They share connections, which
-// the end of the test closes.
-func remote(t *testing.T, endpoint string) NewClient {
+// newRemote returns a maker of clients for the DynamoDB at endpoint. They share connections, which the end of
+// the test closes.
+func newRemote(t *testing.T, endpoint string) NewClient {
 	t.Helper()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, IdleConnTimeout: 100 * time.Millisecond} // an unused connection ends too
 	t.Cleanup(transport.CloseIdleConnections)
@@ -64,10 +63,11 @@ func remote(t *testing.T, endpoint string) NewClient {
 // lastTable numbers the tables, for an endpoint is shared by all tests.
 var lastTable atomic.Int64
 
-// NewTable is a name no test used before.
-func NewTable() string { return fmt.Sprintf("limits-%d-%d", os.Getpid(), lastTable.Add(1)) }
+// NewTableName returns a name of a table that no test has used before. It makes no table.
+func NewTableName() string { return fmt.Sprintf("limits-%d-%d", os.Getpid(), lastTable.Add(1)) }
 
-// DeleteAfter removes a table from a shared engine when the test ends.
+// DeleteAfter deletes a table when the test ends, and fails the test if it cannot. It does nothing for ddbmem
+// (db is not nil).
 func DeleteAfter(t testing.TB, db *ddbmem.DB, client NewClient, table string) {
 	if db != nil {
 		return

@@ -6,12 +6,12 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// On gives the requests of one operation a fault.
-func On(operation string, f ddbmem.Fault) ddbmem.FaultFunc { return FirstOf(operation, -1, f) }
+// FaultOn returns a function for SetFaults that applies a fault to all requests of an operation.
+func FaultOn(operation string, f ddbmem.Fault) ddbmem.FaultFunc { return FaultOnFirst(operation, -1, f) }
 
-// FirstOf returns a function for SetFaults that applies a fault to the first n requests of an operation, or
-// to all if n is negative.
-func FirstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
+// FaultOnFirst returns a function for SetFaults that applies a fault to the first n requests of an operation,
+// or to all if n is negative.
+func FaultOnFirst(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
 	var seen atomic.Int64
 	return func(r *ddbmem.Request) ddbmem.Fault {
 		if r.Operation != operation || seen.Add(1) > n && n >= 0 {
@@ -21,8 +21,8 @@ func FirstOf(operation string, n int64, f ddbmem.Fault) ddbmem.FaultFunc {
 	}
 }
 
-// Cancelled returns the error of a cancelled transaction with one reason for each item.
-func Cancelled(codes ...string) *ddbmem.Error {
+// CancelledError returns the error of a cancelled transaction, with one reason code for each item.
+func CancelledError(codes ...string) *ddbmem.Error {
 	e := &ddbmem.Error{Code: "TransactionCanceledException"}
 	for _, code := range codes {
 		e.Reasons = append(e.Reasons, ddbmem.Reason{Code: code})

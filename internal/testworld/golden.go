@@ -41,10 +41,10 @@ type Recorded struct {
 	Request   any
 }
 
-// Record records the requests to next.
-func Record(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
+// NewRecorder returns a Recorder that passes requests to next.
+func NewRecorder(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
 
-// Through is an option for SDK clients to record their requests.
+// Through is an option for SDK clients: their requests pass through the recorder.
 func (r *Recorder) Through(o *dynamodb.Options) { o.HTTPClient = r }
 
 // Do implements aws.HTTPClient. It records the request's body, with random ids replaced, and
@@ -71,7 +71,7 @@ func (r *Recorder) Do(request *http.Request) (*http.Response, error) {
 	return r.next.Do(request)
 }
 
-// Take returns the requests since the last Take.
+// Take returns the requests recorded since the last Take, and forgets them.
 func (r *Recorder) Take() []Recorded {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,15 +80,15 @@ func (r *Recorder) Take() []Recorded {
 	return requests
 }
 
-// KeepLast forgets all requests but the last.
+// KeepLast forgets all recorded requests but the last. At least one must be recorded.
 func (r *Recorder) KeepLast() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.requests = r.requests[len(r.requests)-1:]
 }
 
-// AssertGolden compares requests with testdata/golden/{name}.json: whole bodies,
-// keys sorted. Run go test with -update to accept a change.
+// AssertGolden fails the test unless the requests equal testdata/golden/{name}.json: whole bodies, keys sorted.
+// With the flag -update it writes that file first.
 func AssertGolden(t testing.TB, name string, requests []Recorded) {
 	t.Helper()
 	var out bytes.Buffer

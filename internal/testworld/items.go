@@ -7,16 +7,16 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// Items reads a list of items in DynamoDB's own JSON, as the AWS command line prints them:
-// {"PK": {"S": "ENTITY#a"}}. Fixtures are kept in it.
-func Items(data []byte) ([]map[string]types.AttributeValue, error) {
+// DecodeItems decodes a list of items in DynamoDB's own JSON, as the AWS command line prints them: {"PK": {"S":
+// "ENTITY#a"}}. It fails for number sets, binary sets and unknown types.
+func DecodeItems(data []byte) ([]map[string]types.AttributeValue, error) {
 	var raw []map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, fmt.Errorf("read items: %w", err)
 	}
 	items := make([]map[string]types.AttributeValue, len(raw))
 	for i, r := range raw {
-		item, err := attributes(r)
+		item, err := decodeAttributes(r)
 		if err != nil {
 			return nil, fmt.Errorf("item %d: %w", i, err)
 		}
@@ -25,11 +25,11 @@ func Items(data []byte) ([]map[string]types.AttributeValue, error) {
 	return items, nil
 }
 
-// attributes decodes the attributes of an item or a map. The error names the first malformed one.
-func attributes(raw map[string]map[string]json.RawMessage) (map[string]types.AttributeValue, error) {
+// decodeAttributes decodes the attributes of an item or a map. The error names a malformed one.
+func decodeAttributes(raw map[string]map[string]json.RawMessage) (map[string]types.AttributeValue, error) {
 	item := make(map[string]types.AttributeValue, len(raw))
 	for name, typed := range raw {
-		v, err := value(typed)
+		v, err := decodeValue(typed)
 		if err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
@@ -38,9 +38,9 @@ func attributes(raw map[string]map[string]json.RawMessage) (map[string]types.Att
 	return item, nil
 }
 
-// value decodes one typed value, such as {"S": "a"}. It fails for number sets, binary sets and
-// unknown types.
-func value(typed map[string]json.RawMessage) (types.AttributeValue, error) {
+// decodeValue decodes one typed value, such as {"S": "a"}. It fails for number sets, binary sets and unknown
+// types.
+func decodeValue(typed map[string]json.RawMessage) (types.AttributeValue, error) {
 	if len(typed) != 1 {
 		return nil, fmt.Errorf("has %d types, want 1", len(typed))
 	}
@@ -65,9 +65,9 @@ func value(typed map[string]json.RawMessage) (types.AttributeValue, error) {
 			v := &types.AttributeValueMemberSS{}
 			return v, json.Unmarshal(data, &v.Value)
 		case "M":
-			return mapValue(data)
+			return decodeMap(data)
 		case "L":
-			return listValue(data)
+			return decodeList(data)
 		default:
 			return nil, fmt.Errorf("has the type %q, which is not read", kind)
 		}
@@ -75,28 +75,28 @@ func value(typed map[string]json.RawMessage) (types.AttributeValue, error) {
 	return nil, nil // not reached: typed has one entry
 }
 
-// mapValue decodes the content of a value of type M.
-func mapValue(data json.RawMessage) (types.AttributeValue, error) {
+// decodeMap decodes the content of a value of type M.
+func decodeMap(data json.RawMessage) (types.AttributeValue, error) {
 	var raw map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, err
 	}
-	m, err := attributes(raw)
+	m, err := decodeAttributes(raw)
 	if err != nil {
 		return nil, err
 	}
 	return &types.AttributeValueMemberM{Value: m}, nil
 }
 
-// listValue decodes the content of a value of type L.
-func listValue(data json.RawMessage) (types.AttributeValue, error) {
+// decodeList decodes the content of a value of type L.
+func decodeList(data json.RawMessage) (types.AttributeValue, error) {
 	var raw []map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, err
 	}
 	l := &types.AttributeValueMemberL{Value: make([]types.AttributeValue, len(raw))}
 	for i, r := range raw {
-		v, err := value(r)
+		v, err := decodeValue(r)
 		if err != nil {
 			return nil, err
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestItemsReadsEveryType(t *testing.T) {
-	items, err := Items([]byte(`[{"s":{"S":"a"},"n":{"N":"1"},"b":{"B":"AQI="},"t":{"BOOL":true},"z":{"NULL":true},
+	items, err := DecodeItems([]byte(`[{"s":{"S":"a"},"n":{"N":"1"},"b":{"B":"AQI="},"t":{"BOOL":true},"z":{"NULL":true},
 		"set":{"SS":["x","y"]},"m":{"M":{"k":{"S":"v"}}},"l":{"L":[{"N":"2"},{"M":{}}]}}]`))
 	require.NoError(t, err)
 	assert.Equal(t, []map[string]types.AttributeValue{{
@@ -29,7 +29,7 @@ func TestItemsReadsEveryType(t *testing.T) {
 
 func TestItemsRefusesWhatItCannotRead(t *testing.T) {
 	for _, data := range []string{`{`, `[{"a":{"S":1}}]`, `[{"a":{}}]`, `[{"a":{"X":"1"}}]`, `[{"a":{"L":[{"X":"1"}]}}]`, `[{"a":{"M":{"b":{"X":"1"}}}}]`} {
-		_, err := Items([]byte(data))
+		_, err := DecodeItems([]byte(data))
 		assert.Error(t, err, data)
 	}
 }

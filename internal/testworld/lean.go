@@ -12,9 +12,8 @@ import (
 // Lean is the variable that makes limiters under test use package leanddb; its value is 1.
 const Lean = "DYNALIMIT_TEST_LEAN"
 
-// ClientOf returns the client for a repository: c itself or, if Lean is set, a leanddb.Client over it.
-// The latter signs, because package leanddb leaves unsigned requests to the SDK. C is the interface that
-// the repository needs.
+// ClientOf returns c or, if DYNALIMIT_TEST_LEAN is 1 and c is an SDK client, a leanddb.Client over it that
+// signs with test credentials. C is the interface that the repository needs.
 func ClientOf[C any](c C) C {
 	sdk, ok := any(c).(*dynamodb.Client)
 	if !ok || sdk == nil || os.Getenv(Lean) != "1" {

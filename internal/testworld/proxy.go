@@ -47,7 +47,8 @@ type link struct {
 	death          atomic.Int32
 }
 
-// NewProxy opens a proxy, on a free local port, for the server at the address to.
+// NewProxy opens a proxy on a free local port for the server at the address to, and accepts connections until
+// Close.
 func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -55,15 +56,15 @@ func NewProxy(ctx context.Context, to string) (*Proxy, error) {
 		return nil, err
 	}
 	p := &Proxy{listener: l, to: to, links: map[*link]bool{}}
-	p.pipes.Go(p.accept)
+	p.pipes.Go(p.acceptClients)
 	return p, nil
 }
 
-// Endpoint is the proxy's URL.
+// Endpoint returns the proxy's URL.
 func (p *Proxy) Endpoint() string { return "http://" + p.listener.Addr().String() }
 
-// Kill breaks every open connection in the way d, and returns their number.
-func (p *Proxy) Kill(d Death) int {
+// KillConnections breaks every open connection in the way d, and returns their number. Later connections work.
+func (p *Proxy) KillConnections(d Death) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for l := range p.links {
@@ -72,7 +73,7 @@ func (p *Proxy) Kill(d Death) int {
 	return len(p.links)
 }
 
-// Close ends the proxy and its connections.
+// Close ends the proxy, closes its connections, and waits until their goroutines have ended.
 func (p *Proxy) Close() {
 	_ = p.listener.Close()
 	p.mu.Lock()
@@ -84,9 +85,9 @@ func (p *Proxy) Close() {
 	p.pipes.Wait()
 }
 
-// accept connects every accepted client to the server, until the listener closes. If the server
-// cannot be reached, it closes the client's connection.
-func (p *Proxy) accept() {
+// acceptClients connects every accepted client to the server, until the listener closes. If the server cannot
+// be reached, it closes the client's connection.
+func (p *Proxy) acceptClients() {
 	for {
 		client, err := p.listener.Accept()
 		if err != nil {
@@ -97,13 +98,13 @@ func (p *Proxy) accept() {
 			_ = client.Close()
 			continue
 		}
-		p.join(&link{client: client.(*net.TCPConn), server: server.(*net.TCPConn)}) //nolint:forcetypeassert // both are
+		p.startLink(&link{client: client.(*net.TCPConn), server: server.(*net.TCPConn)}) //nolint:forcetypeassert // both are
 	}
 }
 
-// join starts to pass bytes between the two ends of a link. After Close it closes both ends at
-// once.
-func (p *Proxy) join(l *link) {
+// startLink starts the goroutines that pass bytes between the two ends of a link. After Close it closes both
+// ends at once.
+func (p *Proxy) startLink(l *link) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
@@ -128,8 +129,8 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// passRequests passes the client's bytes to the server until either end closes. It plays the
-// link's death instead, if one is set.
+// passRequests passes the client's bytes to the server until either end closes, and then closes both. Once the
+// link has a death, it acts as that says.
 func (l *link) passRequests() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)
@@ -155,8 +156,8 @@ func (l *link) passRequests() {
 	}
 }
 
-// passAnswers passes the server's bytes to the client until either end closes. It plays the
-// link's death instead, if one is set.
+// passAnswers passes the server's bytes to the client until either end closes, and then closes both. Once the
+// link has a death, it acts as that says.
 func (l *link) passAnswers() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)

@@ -15,7 +15,8 @@ import (
 // of the package.
 type Fields map[string]any
 
-// Diff returns the fields that differ. It fails for a value that JSON cannot hold.
+// Diff returns the fields that differ, sorted by name, as JSON before and after. It fails for a value that JSON
+// cannot hold.
 func Diff(before, after Fields) ([]audit.Change, error) {
 	names := slices.AppendSeq(slices.Collect(maps.Keys(before)), maps.Keys(after))
 	slices.Sort(names)

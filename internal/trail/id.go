@@ -37,8 +37,8 @@ func newID(ms int64, random [10]byte) id {
 	return u
 }
 
-// next returns the smallest id above u.
-func (u id) next() id {
+// successor returns the smallest id above u.
+func (u id) successor() id {
 	for i := len(u) - 1; i >= 0; i-- {
 		u[i]++
 		if u[i] != 0 {
@@ -48,8 +48,8 @@ func (u id) next() id {
 	return u
 }
 
-// above reports whether u sorts after v.
-func (u id) above(v id) bool { return string(u[:]) > string(v[:]) }
+// isAbove reports whether u sorts after v.
+func (u id) isAbove(v id) bool { return string(u[:]) > string(v[:]) }
 
 // String returns the id as 26 digits of base 32, which sort like the ids.
 func (u id) String() string {
@@ -79,12 +79,12 @@ type IDs struct {
 // those of a wrong clock.
 const mostAhead = time.Minute
 
-// New returns the id of an event at a moment.
+// New returns the id of an event at now. It is above every id that s has returned before.
 func (s *IDs) New(now time.Time) string { return s.Above("", now) }
 
-// Above returns a new id that is above last, the id of the target's previous event, which another process may
-// have drawn. If last is more than a minute ahead of now, it is ignored, because the ids of all later events
-// would show that time.
+// Above returns a new id above last, the id of the target's previous event, and above every id that s has
+// returned before. It ignores last if that is more than a minute ahead of now, because the ids of all later
+// events would show that time.
 func (s *IDs) Above(last string, now time.Time) string {
 	var random [10]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -92,28 +92,28 @@ func (s *IDs) Above(last string, now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.last
-	if other, ok := parse(last); ok && other.above(before) && other.ms() <= now.Add(mostAhead).UnixMilli() {
+	if other, ok := parseID(last); ok && other.isAbove(before) && other.unixMS() <= now.Add(mostAhead).UnixMilli() {
 		before = other
 	}
-	if !u.above(before) {
-		u = before.next()
+	if !u.isAbove(before) {
+		u = before.successor()
 	}
 	s.last = u
 	return u.String()
 }
 
-// FirstID is the lowest id of a moment: ids of later events sort after it, those of
-// earlier ones before it.
+// FirstID returns the lowest id of a millisecond: ids of later events sort after it, those of earlier ones
+// before it.
 func FirstID(t time.Time) string { return newID(t.UnixMilli(), [10]byte{}).String() }
 
-// TimeOf is the time at which an id was drawn, to the millisecond; ok is false for an invalid id.
+// TimeOf returns the time at which an id was drawn, to the millisecond; ok is false for an invalid id.
 func TimeOf(text string) (time.Time, bool) {
-	u, ok := parse(text)
-	return time.UnixMilli(u.ms()).UTC(), ok
+	u, ok := parseID(text)
+	return time.UnixMilli(u.unixMS()).UTC(), ok
 }
 
-// parse reads the text of an id; ok is false for an invalid one.
-func parse(text string) (u id, ok bool) {
+// parseID decodes the 26 digits of an id; ok is false for any other text.
+func parseID(text string) (u id, ok bool) {
 	if len(text) != idLength || text[0] > '7' {
 		return id{}, false
 	}
@@ -131,5 +131,5 @@ func parse(text string) (u id, ok bool) {
 	return u, true
 }
 
-// ms is the time of an id in Unix milliseconds.
-func (u id) ms() int64 { return int64(binary.BigEndian.Uint64(u[:8]) >> 16) }
+// unixMS returns the time of an id in Unix ms.
+func (u id) unixMS() int64 { return int64(binary.BigEndian.Uint64(u[:8]) >> 16) }

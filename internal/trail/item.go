@@ -48,43 +48,42 @@ type Layout struct {
 	Indexed bool
 }
 
-// Partition is the partition key of a target's events.
+// Partition returns the partition key of a target's events.
 func (l Layout) Partition(target string) string { return l.Prefix + partition + target }
 
 // SortPrefix begins the sort key of each event; the event's id follows.
 const SortPrefix = sortPrefix
 
-// Has reports whether a key is that of an event: an index lists every item that names its
-// partition.
-func (l Layout) Has(key schema.Key) bool {
+// HasEvent reports whether a key is that of an event in this layout. The index also lists other items that name
+// its partition.
+func (l Layout) HasEvent(key schema.Key) bool {
 	return strings.HasPrefix(key.PK, l.Prefix+partition) && strings.HasPrefix(key.SK, SortPrefix)
 }
 
-// Day is a partition of the index: the events of a day in UTC, of the principals of a
-// shard.
+// Day returns the partition key of the index for the events of one day in UTC, by the principals of one shard.
 func (l Layout) Day(t time.Time, shard int) string {
 	return l.Prefix + partition + t.UTC().Format(time.DateOnly) + "#" + strconv.Itoa(shard)
 }
 
-// ShardOf is the shard of a principal's events.
+// ShardOf returns the shard of a principal's events in the index, from 0 to IndexShards-1.
 func ShardOf(principal string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(principal)) // never fails
 	return int(h.Sum32() % IndexShards)
 }
 
-// indexSort is the sort key in the index: by time, and with the principal, so that one
-// principal's events are found without reading the rest.
+// indexSort returns the sort key of an event in the index: its id, which sorts by time, and its principal.
+// Readers find one principal's events by it without reading the rest.
 func indexSort(e audit.Event) string { return e.ID + "#" + e.Principal }
 
-// IndexedPrincipal is the principal in a sort key of the index.
+// IndexedPrincipal returns the principal in a sort key of the index; "" if it has none.
 func IndexedPrincipal(sort string) string {
 	_, principal, _ := strings.Cut(sort, "#")
 	return principal
 }
 
-// Item returns the event as an item in this layout, with its expiry and index keys if this layout has such
-// attributes.
+// Item returns the event as an item in this layout. It has an expiry if the layout has a TTL attribute and a
+// retention, and index keys if the layout is Indexed.
 func (l Layout) Item(e audit.Event) schema.Item {
 	item := schema.Item{
 		schema.PK:     schema.String(l.Partition(e.Target)),
@@ -95,7 +94,7 @@ func (l Layout) Item(e audit.Event) schema.Item {
 		attrTarget:    schema.String(e.Target),
 		attrPrincipal: textOrNull(e.Principal),
 		attrResource:  textOrNull(e.Resource),
-		attrDetails:   details(e.Changes),
+		attrDetails:   encodeChanges(e.Changes),
 	}
 	if e.Reason != "" {
 		item[attrReason] = schema.String(e.Reason)
@@ -110,7 +109,7 @@ func (l Layout) Item(e audit.Event) schema.Item {
 	return item
 }
 
-// textOrNull returns a text attribute, or NULL for an empty text.
+// textOrNull returns a text as a DynamoDB attribute, or NULL for "".
 func textOrNull(s string) types.AttributeValue {
 	if s == "" {
 		return &types.AttributeValueMemberNULL{Value: true}
@@ -118,9 +117,9 @@ func textOrNull(s string) types.AttributeValue {
 	return schema.String(s)
 }
 
-// details returns the changes as one map attribute: each field with its states before and after.
+// encodeChanges returns the changes as one DynamoDB map attribute: each field with its states before and after.
 // An absent state is left out.
-func details(changes []audit.Change) types.AttributeValue {
+func encodeChanges(changes []audit.Change) types.AttributeValue {
 	fields := make(schema.Item, len(changes))
 	for _, c := range changes {
 		states := schema.Item{}
@@ -135,8 +134,8 @@ func details(changes []audit.Change) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: schema.Item{detailChanges: &types.AttributeValueMemberM{Value: fields}}}
 }
 
-// Decode reads an event. Details of another tool are shown as each
-// field's value afterwards. The time is exact to the millisecond if the id has it.
+// Decode reads an event and leaves malformed parts empty. The time is exact to the millisecond if the id is
+// valid. Details in another tool's form become changes without a state before.
 func Decode(item schema.Item) audit.Event {
 	e := audit.Event{
 		ID: schema.Text(item, attrID), Principal: schema.Text(item, attrPrincipal), Action: schema.Text(item, attrAction),
@@ -159,12 +158,12 @@ func changesIn(v types.AttributeValue) []audit.Change {
 	}
 	ours, ok := m.Value[detailChanges].(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) != 1 {
-		return fieldsOf(m.Value, func(v types.AttributeValue) (c audit.Change) {
+		return changesOf(m.Value, func(v types.AttributeValue) (c audit.Change) {
 			c.After = schema.ToJSON(v)
 			return c
 		})
 	}
-	return fieldsOf(ours.Value, func(v types.AttributeValue) (c audit.Change) {
+	return changesOf(ours.Value, func(v types.AttributeValue) (c audit.Change) {
 		if states, ok := v.(*types.AttributeValueMemberM); ok {
 			c.Before, c.After = schema.ToJSON(states.Value[detailBefore]), schema.ToJSON(states.Value[detailAfter])
 		}
@@ -172,8 +171,8 @@ func changesIn(v types.AttributeValue) []audit.Change {
 	})
 }
 
-// fieldsOf returns a change for each field, sorted by name; change converts its value.
-func fieldsOf(fields schema.Item, change func(types.AttributeValue) audit.Change) []audit.Change {
+// changesOf returns a change for each field, sorted by name; change converts the field's value.
+func changesOf(fields schema.Item, change func(types.AttributeValue) audit.Change) []audit.Change {
 	changes := make([]audit.Change, 0, len(fields))
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		c := change(fields[name])

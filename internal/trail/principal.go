@@ -13,8 +13,8 @@ const maxPrincipal, maxBytes = 256, 900
 // maxReason bounds a reason in characters.
 const maxReason = 500
 
-// CheckPrincipal returns the problem of a principal's name, or "". An ARN, an address and a name of
-// a service are fine.
+// CheckPrincipal returns why a principal is invalid, as a text, or "". An ARN, an address and the name of a
+// service are valid.
 func CheckPrincipal(p string) string {
 	if p == "" {
 		return "is empty; say who makes the change"
@@ -25,10 +25,11 @@ func CheckPrincipal(p string) string {
 	return checkVisible(p, maxPrincipal)
 }
 
-// CheckReason returns the problem of a reason, or "". It may be empty.
+// CheckReason returns why a reason is invalid, as a text, or "". A reason may be empty.
 func CheckReason(reason string) string { return checkVisible(reason, maxReason) }
 
-// checkVisible returns the problem of a text that people read, or "".
+// checkVisible returns why a text is invalid, as a text, or "": it is not UTF-8, has more than most characters,
+// or an invisible one.
 func checkVisible(text string, most int) string {
 	if !utf8.ValidString(text) {
 		return "is not UTF-8; write it in plain text"

@@ -69,7 +69,7 @@ func TestIDsOfAProcessRise(t *testing.T) {
 		})
 	}
 	group.Wait()
-	carried := id{15: 0xff}.next()
+	carried := id{15: 0xff}.successor()
 	assert.Equal(t, id{14: 1}, carried)
 }
 
@@ -140,7 +140,7 @@ func TestEventsAreReadAsTheyWereWritten(t *testing.T) {
 func TestEventsOfTheSourceAreRead(t *testing.T) {
 	data, err := os.ReadFile("testdata/zae-0.8.1-events.json")
 	require.NoError(t, err)
-	items, err := testworld.Items(data)
+	items, err := testworld.DecodeItems(data)
 	require.NoError(t, err)
 	var events []audit.Event
 	for _, item := range items {

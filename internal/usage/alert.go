@@ -31,10 +31,9 @@ type quotaWindow struct {
 	bucket         string
 }
 
-// DueAlerts returns the alerts that the records of one bucket show, at a time: the thresholds that each window's last
-// image has reached. So an estimate that comes and goes within the records alerts nobody, and a window that ends within
-// them loses nothing. Those of one window are together, from the lowest threshold on. An alert is due however often the
-// records come.
+// DueAlerts returns the alerts that a bucket's records show at an instant: the thresholds that each window's
+// last image has reached, from the lowest on. It leaves out windows that ended more than a day ago. Repeated
+// records give the same alerts again.
 func DueAlerts(records []BucketRecord, at time.Time) (due []schema.Alert) {
 	last := map[quotaWindow]schema.Alert{}
 	reached := map[quotaWindow][]int{}

@@ -44,7 +44,7 @@ func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 	}
 }
 
-// Hours returns the first full hour of UTC from start on, and the first from end on.
+// Hours returns the first full hour of UTC at or after start, and that at or after end.
 func (c Calendar) Hours(start, end time.Time) (from, to time.Time) {
 	return hourFrom(start), hourFrom(end)
 }

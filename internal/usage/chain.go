@@ -45,8 +45,8 @@ type End struct {
 	Bucket string
 }
 
-// Note records the last values of an hour's counters, for limits without a later hour.
-func (e Ends) Note(u schema.UsageSnapshot) {
+// AddSnapshot sets the last values of an hour's counters, except for limits with a value of a later hour.
+func (e Ends) AddSnapshot(u schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {
 			e[name] = End{s.Last, u.Hour, u.Buckets.Last}
@@ -54,9 +54,9 @@ func (e Ends) Note(u schema.UsageSnapshot) {
 	}
 }
 
-// endOf returns the last value of a counter. A counter of passed amounts may be missing although its limit's
-// counter is known; then it had not begun, and its value is 0.
-func (e Ends) endOf(name string) (End, bool) {
+// lastValue returns the last value of a counter; false if it is unknown. A counter of passed amounts that is
+// missing while its limit's counter is known had not begun: its value is 0.
+func (e Ends) lastValue(name string) (End, bool) {
 	end, there := e[name]
 	if limit, passed := schema.CounterOf(name); !there && passed {
 		end, there = e[limit]
@@ -65,9 +65,9 @@ func (e Ends) endOf(name string) (End, bool) {
 	return end, there
 }
 
-// Have reports whether the last values before an hour are known: of all its counters or, if all is false,
-// only of counters that began above 0.
-func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
+// HasAll reports whether e has a last value for every counter of an hour or, if all is false, only for counters
+// that began above 0. Counters by model do not matter.
+func (e Ends) HasAll(u schema.UsageSnapshot, all bool) bool {
 	for name, s := range u.Spans {
 		if _, there := e[name]; !there && (all || s.First != 0) && !schema.IsByModel(name) {
 			return false
@@ -76,13 +76,13 @@ func (e Ends) Have(u schema.UsageSnapshot, all bool) bool {
 	return true
 }
 
-// Breaks returns the counters of an hour that do not continue from the last known values, ordered by limit. A
-// counter without a known value must begin at 0 to continue.
+// Breaks returns a Break for each counter of an hour that does not continue from its last known value, sorted
+// by limit. A counter without a known value must begin at 0 to continue.
 func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	var all []Break
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		s := u.Spans[name]
-		end, there := ends.endOf(name)
+		end, there := ends.lastValue(name)
 		if !there {
 			if s.First != 0 {
 				all = append(all, Break{Limit: name, Kind: Before, Missing: s.First})
@@ -101,7 +101,8 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 	return all
 }
 
-// Gaps returns the amounts missing between the breaks' hour and the hours before, by limit.
+// Gaps returns the millitokens missing between the breaks' hour and an hour before, by limit. It leaves out
+// breaks of the kind Before.
 func Gaps(breaks []Break) map[string]int64 {
 	gaps := map[string]int64{}
 	for _, b := range breaks {

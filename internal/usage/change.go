@@ -24,9 +24,9 @@ type Change struct {
 	Buckets schema.UsageBuckets
 }
 
-// Decode decodes a record of the stream: the key of its item, its images (nil if missing), its
-// number and its time. It returns false unless the item is a bucket, and an error for a bucket
-// that cannot be read.
+// Decode returns the change of counters in a record of the stream, from the key of its item, its images (nil if
+// missing), number and time. It returns false unless the item is a bucket, and for failed logins. It returns an
+// error for a bucket that cannot be read.
 func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item) (Change, bool, error) {
 	if _, entity, resource, ok := schema.BucketOf(key); !ok || schema.FormerlyOwn(entity, resource) {
 		return Change{}, false, nil
@@ -54,7 +54,7 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 		c.New, err = schema.Counters(after)
 	}
 	if err == nil {
-		err = cmp.Or(inBounds(c.Old), inBounds(c.New))
+		err = cmp.Or(checkCounters(c.Old), checkCounters(c.New))
 	}
 	if err != nil {
 		err = fmt.Errorf("record %s: %w", seq, err)
@@ -62,8 +62,8 @@ func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item)
 	return c, true, err
 }
 
-// replaces reports whether one bucket was put over another: counters of the old one end, and those
-// of the new one begin at 0.
+// replaces reports whether the write put another bucket in place of one. The counters of the old one then end,
+// and those of the new one begin at 0.
 func (c Change) replaces() bool {
 	return c.Old != nil && c.New != nil && schema.OtherBucket(c.Buckets.First, c.Buckets.Last)
 }

@@ -10,23 +10,23 @@ import (
 // day, and its reader has another hour.
 const FinalAfter = 25 * time.Hour
 
-// Final reports whether no record of a window can come any more.
-func Final(w schema.UsageWindow, start, now time.Time) bool {
+// IsFinal reports whether the stream can bring no more records of a window at now: FinalAfter has passed since
+// its end.
+func IsFinal(w schema.UsageWindow, start, now time.Time) bool {
 	return !w.Next(start).Add(FinalAfter).After(now)
 }
 
-// Begin is the cursor before the first closing: it begins with the day of the last final
-// hour, so that the first day is whole.
-func Begin(now time.Time) schema.UsageCursor {
+// FirstCursor returns the cursor before the first closing. It begins with the day of the last final hour, so
+// that the first day is whole.
+func FirstCursor(now time.Time) schema.UsageCursor {
 	first := schema.UsageDaily.Floor(now.Add(-FinalAfter))
 	return schema.UsageCursor{First: first, Closed: first, Final: first}
 }
 
-// Due returns the next hour to close, or to recompute because it became final, and the cursor
-// after that. It returns false if no hour is due. An hour closed when it is already final is not
-// recomputed.
-func Due(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Time, next schema.UsageCursor, ok bool) {
-	final := Final(schema.UsageHourly, c.Final, now)
+// NextHour returns the next hour to close, or to recompute because it became final, and the cursor after that.
+// It returns false if no hour is due. An hour closed when it is already final is not recomputed.
+func NextHour(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Time, next schema.UsageCursor, ok bool) {
+	final := IsFinal(schema.UsageHourly, c.Final, now)
 	switch {
 	case c.Final.Before(c.Closed) && final:
 		next = schema.UsageCursor{First: c.First, Closed: c.Closed, Final: c.Final.Add(time.Hour)}

@@ -19,9 +19,9 @@ type Fold struct {
 	moved int64
 }
 
-// Folds groups changes by bucket and hour, in the order of their numbers, and adds each group up.
-// A group that one write cannot hold is split. Repeated changes count once, and changes without
-// usage are dropped. Snapshots expire retention after their hour; 0 means never.
+// Folds groups changes by bucket and hour, in the order of their numbers, and sums each group; a group that one
+// write cannot hold is split. Repeated changes count once, and changes without usage are dropped. Snapshots
+// expire retention after the end of their hour; 0 means never.
 func Folds(changes []Change, retention time.Duration) []Fold {
 	sorted := slices.SortedStableFunc(slices.Values(changes), compareChanges)
 	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compareChanges(a, b) == 0 })
@@ -69,7 +69,7 @@ func findFold(folds []Fold, key schema.Key, hour time.Time) int {
 	return -1
 }
 
-// compareChanges orders changes by bucket and number. Equal ones are the same change.
+// compareChanges compares changes for sorting: by bucket, then number. It returns 0 for the same change.
 func compareChanges(a, b Change) int {
 	return cmp.Or(strings.Compare(a.Key.PK, b.Key.PK), strings.Compare(a.Key.SK, b.Key.SK), strings.Compare(a.Seq, b.Seq))
 }
@@ -108,10 +108,10 @@ func (f Fold) foldOf(changes []Change) Fold {
 			t.endUnseen()
 		}
 		if c.replaces() {
-			t.add(Change{Old: c.Old})
+			t.addChange(Change{Old: c.Old})
 			c.Old, t.other = nil, true
 		}
-		t.add(c)
+		t.addChange(c)
 	}
 	f.Spans, f.moved = nil, t.moved
 	for _, name := range slices.Sorted(maps.Keys(t.spans)) {
@@ -129,8 +129,8 @@ type folding struct {
 	moved int64
 }
 
-// endUnseen marks all counters as ended without a record, because a change is of another bucket
-// under the same key.
+// endUnseen marks all counters as ended without a record. The next change is of another bucket under the same
+// key.
 func (t *folding) endUnseen() {
 	t.other = true
 	for _, s := range t.spans {
@@ -138,8 +138,8 @@ func (t *folding) endUnseen() {
 	}
 }
 
-// add adds a change to the spans of its limits.
-func (t *folding) add(c Change) {
+// addChange adds a change to the spans of its limits. It skips counters that did not change.
+func (t *folding) addChange(c Change) {
 	for name, old := range c.Old {
 		now, there := c.New[name]
 		switch next := (schema.UsageSpan{Limit: name, First: old, Last: now}); {
@@ -147,22 +147,22 @@ func (t *folding) add(c Change) {
 			// The span begins where something happens.
 		case there:
 			next.Net = now - old
-			t.follow(next)
+			t.addSpan(next)
 		default:
 			next.Dropped = old
-			t.follow(next)
+			t.addSpan(next)
 		}
 	}
 	for name, now := range c.New {
 		if _, was := c.Old[name]; !was && now != 0 {
-			t.follow(schema.UsageSpan{Limit: name, Net: now, Last: now})
+			t.addSpan(schema.UsageSpan{Limit: name, Net: now, Last: now})
 		}
 	}
 }
 
-// follow appends a span to the limit's span so far. It adds the change of the counter, without its sign, to
+// addSpan appends a span to the limit's span so far. It adds the change of the counter, without its sign, to
 // t.moved. After a change of buckets a limit's first span begins at 0.
-func (t *folding) follow(next schema.UsageSpan) {
+func (t *folding) addSpan(next schema.UsageSpan) {
 	s := t.spans[next.Limit]
 	t.moved = saturatedSum(t.moved, saturatedSum(magnitude(next.Net), magnitude(next.Dropped)))
 	switch {

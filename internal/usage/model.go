@@ -11,9 +11,9 @@ import (
 // mostModels bounds the models of a limit in a sum. The other models add to the limit's own count alone.
 const mostModels = 40
 
-// keepModels removes all but the largest models of each limit from the amounts of a sum. The list all has the
-// amounts, net first.
-func keepModels(net map[string]int64, all []map[string]int64) {
+// dropSmallModels keeps the counters by model of the mostModels largest models of each limit, by net, and
+// deletes the others from the maps in all.
+func dropSmallModels(net map[string]int64, all []map[string]int64) {
 	byLimit := map[string][]string{}
 	for counter := range net {
 		if limit, _, _, ok := schema.SplitModel(counter); ok {
@@ -33,7 +33,8 @@ func keepModels(net map[string]int64, all []map[string]int64) {
 	}
 }
 
-// ByModel returns the consumption of a limit by model in the counters of a sum; nil without any.
+// ByModel returns the consumption by limit and model, in millitokens, from the counters of a sum; nil without
+// any.
 func ByModel(net map[string]int64) map[string]map[string]int64 {
 	var all map[string]map[string]int64
 	for _, counter := range slices.Sorted(maps.Keys(net)) {

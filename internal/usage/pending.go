@@ -14,17 +14,18 @@ type Bucket struct {
 	Of string
 }
 
-// DecodeBucket reads the counters of a bucket; a nil item gives the zero Bucket.
+// DecodeBucket returns the counters and the incarnation of a bucket; the zero Bucket for a nil item. It fails
+// for a counter that is malformed or too large to sum.
 func DecodeBucket(item schema.Item) (Bucket, error) {
 	counters, err := schema.Counters(item)
 	if err == nil {
-		err = inBounds(counters)
+		err = checkCounters(counters)
 	}
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 
-// countsFrom returns the value after which the bucket's counter is not in a snapshot, given its
-// last seen end. It is 0 if that end belongs to an earlier bucket.
+// countsFrom returns the value of the bucket's counter up to which snapshots include it, given its last seen
+// end. It is 0 if that end belongs to an earlier bucket.
 func (b Bucket) countsFrom(end End) int64 {
 	if schema.OtherBucket(end.Bucket, b.Of) {
 		return 0
@@ -32,9 +33,9 @@ func (b Bucket) countsFrom(end End) int64 {
 	return end.Last
 }
 
-// Pending returns, by limit, the growth of a bucket's counters since seen, their last recorded values. A
-// limit missing in seen began at 0. A limit that the bucket no longer has adds nothing. unseen has a 1 for
-// each counter of an earlier bucket whose end no record has shown.
+// Pending returns, by limit, the growth of a bucket's counters since seen, their last recorded values, in
+// millitokens. A limit missing in seen began at 0. The map unseen has a 1 for each counter of an earlier bucket
+// that ended without a record.
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
@@ -50,9 +51,9 @@ func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	return pending, unseen
 }
 
-// Unknown returns the limits with a counter other than 0 and no last value in seen, sorted. It leaves out
-// counters by model, which are not worth a search.
-func Unknown(counters map[string]int64, seen Ends) []string {
+// UnknownCounters returns the counters other than 0 without a last value in seen, sorted by name. It leaves out
+// counters by model.
+func UnknownCounters(counters map[string]int64, seen Ends) []string {
 	var names []string
 	for name, n := range counters {
 		if _, known := seen[name]; !known && n != 0 && !schema.IsByModel(name) {

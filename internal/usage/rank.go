@@ -28,12 +28,13 @@ func NewRanking() *Ranking {
 	return &Ranking{largest: map[[2]string][]schema.Ranked{}, parents: map[string]bool{}}
 }
 
-// Add adds the usage of an entity.
-func (r *Ranking) Add(e Entry) {
+// AddEntry adds an entity's consumption to the rankings of its resource and limits, and notes its parent.
+// Consumption of 0 or less is left out.
+func (r *Ranking) AddEntry(e Entry) {
 	if e.Place.Parent != "" {
 		r.parents[e.Place.Parent] = true
 	}
-	for limit, n := range e.limits(false).Net {
+	for limit, n := range e.byLimit(false).Net {
 		if n <= 0 || !schema.IsLimit(limit) {
 			continue
 		}
@@ -45,7 +46,8 @@ func (r *Ranking) Add(e Entry) {
 	}
 }
 
-// All returns the rankings of the hour, in the order of their resources.
+// All returns the rankings of the hour, one for each resource, in the order of their resources. Each limit has
+// at most 20 entities, the largest first, without parents of others.
 func (r *Ranking) All(hour time.Time) []schema.UsageRanking {
 	byResource := map[string]schema.UsageRanking{}
 	for of, entities := range r.largest {
@@ -67,7 +69,7 @@ func (r *Ranking) All(hour time.Time) []schema.UsageRanking {
 	return all
 }
 
-// sortRanked sorts entities by their consumption, the largest first.
+// sortRanked sorts entities in place by their consumption, the largest first, and returns them.
 func sortRanked(entities []schema.Ranked) []schema.Ranked {
 	slices.SortFunc(entities, func(x, y schema.Ranked) int {
 		return cmp.Or(cmp.Compare(y.Consumed, x.Consumed), cmp.Compare(x.Entity, y.Entity))
@@ -75,8 +77,8 @@ func sortRanked(entities []schema.Ranked) []schema.Ranked {
 	return entities
 }
 
-// MergeRankings adds up the rankings of several hours by limit. An entity's sum lacks the hours in which it was
-// not ranked.
+// MergeRankings sums the rankings of several hours by limit, the largest entity first. An entity's sum lacks
+// the hours in which it was not ranked.
 func MergeRankings(hours []schema.UsageRanking) map[string][]schema.Ranked {
 	sums := map[string]map[string]int64{}
 	for _, hour := range hours {

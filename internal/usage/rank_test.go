@@ -16,12 +16,12 @@ func TestRankingKeepsTheLargestLeaves(t *testing.T) {
 	hour := time.Date(2026, 3, 1, 5, 0, 0, 0, time.UTC)
 	r := usage.NewRanking()
 	for i := range 1000 {
-		r.Add(usage.Entry{
+		r.AddEntry(usage.Entry{
 			Entity: fmt.Sprintf("key-%d", i), Resource: "all", Place: schema.UsagePlace{Parent: "org"},
 			Net: map[string]int64{"usd": int64(i * 7919 % 1000), "tpm": -1, schema.PassedOn("usd"): 3},
 		})
 	}
-	r.Add(usage.Entry{Entity: "org", Resource: "all", Net: map[string]int64{"usd": 1 << 40}})
+	r.AddEntry(usage.Entry{Entity: "org", Resource: "all", Net: map[string]int64{"usd": 1 << 40}})
 	rankings := r.All(hour)
 	assert.Len(t, rankings, 1)
 	assert.Len(t, rankings[0].Limits, 1, "limits that nobody used, and amounts counted above, are not ranked")

@@ -18,8 +18,9 @@ const (
 	maxMoved = 1<<62 - 1
 )
 
-// inBounds returns an error for a counter so large that the difference of two may exceed 64 bits.
-func inBounds(counters map[string]int64) error {
+// checkCounters returns an error for a counter beyond 2^61 millitokens either way, because the difference of
+// two may then exceed 64 bits.
+func checkCounters(counters map[string]int64) error {
 	for name, n := range counters {
 		if n > maxCounter || n < -maxCounter {
 			return fmt.Errorf("the counter of limit %q is %d: more than 2^61 millitokens cannot be summed", name, n)
@@ -45,7 +46,8 @@ func saturatedSum(a, b int64) int64 {
 	return sum
 }
 
-// saturatedNegation returns -n, and the largest number for the smallest one, and the reverse.
+// saturatedNegation returns -n. It maps the smallest and the largest int64, which stand for unknown values, to
+// each other.
 func saturatedNegation(n int64) int64 {
 	switch n {
 	case math.MaxInt64:
@@ -70,10 +72,10 @@ func magnitude(n int64) int64 {
 	return n
 }
 
-// CheckSum returns an error that names the first limit with the largest or smallest 64-bit number as its sum,
-// because the true sum is unknown.
+// CheckSum returns an error that names the first limit with the largest or smallest int64 as its sum, because
+// the true sum is unknown. It returns nil otherwise.
 func CheckSum(s *schema.UsageSum) error {
-	for _, counts := range amounts(s) {
+	for _, counts := range sumMaps(s) {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			if n := counts[name]; atEnd(n) {
 				return fmt.Errorf("the sum of limit %q of %s %q on %q since %s is beyond 64 bits: it is written as %d",

@@ -125,7 +125,7 @@ func TestWhatALevelCountsAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.Int64().Draw(t, "a"), rapid.Int64().Draw(t, "b")
 		exact := new(big.Int).Sub(big.NewInt(a), big.NewInt(b))
-		got := Entry{Net: counts{"rpm": a, "rpm^": b}}.limits(true).Net
+		got := Entry{Net: counts{"rpm": a, "rpm^": b}}.byLimit(true).Net
 		switch {
 		case atEnd(a):
 			assert.Equal(t, a, got["rpm"])

@@ -21,17 +21,17 @@ type Entry struct {
 	Units map[string]string
 }
 
-// amounts returns the entry's maps, in the order of those of a sum.
-func (e *Entry) amounts() []map[string]int64 {
+// amountMaps returns the entry's own maps of amounts, in the order of sumMaps.
+func (e *Entry) amountMaps() []map[string]int64 {
 	return []map[string]int64{e.Net, e.Unrecorded, e.Unseen, e.Pending}
 }
 
-// amounts are those of a sum, in the order of an entry's.
-func amounts(s *schema.UsageSum) []map[string]int64 {
+// sumMaps returns the sum's own maps of amounts, in the order of Entry.amountMaps.
+func sumMaps(s *schema.UsageSum) []map[string]int64 {
 	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
 
-// EntryOf returns the usage of an entity and resource in a snapshot, with the gaps that the
+// EntryOf returns the usage of an entity and resource in a snapshot, with the gaps and unseen ends that the
 // breaks show before it.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	sum := NewTally()
@@ -43,20 +43,22 @@ func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.Usage
 	return entryOf(entity, resource, place, &sum)
 }
 
+// entryOf returns an Entry with the maps of sum, which it shares.
 func entryOf(entity, resource string, place schema.UsagePlace, sum *schema.UsageSum) Entry {
 	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending, Units: sum.Units}
 }
 
-// With is the entry with pending amounts.
-func (e Entry) With(pending map[string]int64) Entry {
+// WithPending returns a copy of the entry with the pending amounts, which it also adds to Net. It does not
+// change e.
+func (e Entry) WithPending(pending map[string]int64) Entry {
 	e.Net, e.Pending = maps.Clone(e.Net), pending
 	AddCounts(e.Net, pending)
 	return e
 }
 
-// limits returns the entry with its amounts by limit, and by limit and model. If once is true, it subtracts the
-// amounts that a parent counted too, and leaves out limits that then have none.
-func (e Entry) limits(once bool) (out Entry) {
+// byLimit returns a copy of the entry with its amounts by limit, and by limit and model. If once is true, it
+// subtracts the amounts that a parent counted too, and leaves out limits that then have none.
+func (e Entry) byLimit(once bool) (out Entry) {
 	out = e
 	for _, of := range []*map[string]int64{&out.Net, &out.Unrecorded, &out.Unseen, &out.Pending} {
 		limits := map[string]int64{}
@@ -96,7 +98,7 @@ type Sums struct {
 	counted map[schema.UsageSeries]map[string]bool
 }
 
-// NewSums returns the sums of a window, which have counted nothing yet.
+// NewSums returns empty sums of the window that begins at start.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	return &Sums{
 		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{},
@@ -104,63 +106,62 @@ func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	}
 }
 
-// AddGroups adds an entry to the sums of its resource, its plan and its parent's children.
-// The sums of resources and plans count the consumption of an entity as the highest level with
-// the limit.
+// AddGroups adds an entry to the sums of its resource, its plan and its parent's children, and counts its
+// entity there. In the sums of resources and plans, amounts that a parent counted too do not count.
 func (s *Sums) AddGroups(e Entry) {
-	s.eachGroup(e, func(series schema.UsageSeries, part Entry) { s.put(series, part) })
+	s.eachGroup(e, func(series schema.UsageSeries, part Entry) { s.addEntry(series, part) })
 }
 
-// CountPlace counts the entity of a sum of its own in the groups of the place where it
-// stood, of the same day.
-func (s *Sums) CountPlace(own schema.UsageSum) {
+// CountEntity counts the entity of a daily sum of its own in the sums of its resource, plan and parent, by the
+// sum's place. It adds no amounts, and does nothing without a place.
+func (s *Sums) CountEntity(own schema.UsageSum) {
 	if own.Place != nil {
-		s.eachGroup(entryOf(own.ID, own.Resource, *own.Place, &own), func(series schema.UsageSeries, part Entry) { s.count(series, part) })
+		s.eachGroup(entryOf(own.ID, own.Resource, *own.Place, &own), func(series schema.UsageSeries, part Entry) { s.countEntity(series, part) })
 	}
 }
 
-// eachGroup calls do for the parent's children, the resource and the plan that the entry belongs to. It
-// passes the amounts that count there.
+// eachGroup calls do with the series of the entry's parent, resource and plan, as far as it has them, and with
+// the amounts that count there. Resource and plan are left out if a parent counted everything.
 func (s *Sums) eachGroup(e Entry, do func(schema.UsageSeries, Entry)) {
 	if e.Place.Parent != "" {
-		do(s.series(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.limits(false))
+		do(s.seriesOf(schema.UsageOfChildren, e.Place.Parent, e.Resource), e.byLimit(false))
 	}
-	once := e.limits(true)
+	once := e.byLimit(true)
 	if len(once.Net) == 0 {
 		return
 	}
-	do(s.series(schema.UsageOfResource, e.Resource, e.Resource), once)
+	do(s.seriesOf(schema.UsageOfResource, e.Resource, e.Resource), once)
 	if e.Place.Plan != "" {
-		do(s.series(schema.UsageOfPlan, e.Place.Plan, e.Resource), once)
+		do(s.seriesOf(schema.UsageOfPlan, e.Place.Plan, e.Resource), once)
 	}
 }
 
-func (s *Sums) series(kind schema.UsageKind, id, resource string) schema.UsageSeries {
+// seriesOf returns a series of the window of s.
+func (s *Sums) seriesOf(kind schema.UsageKind, id, resource string) schema.UsageSeries {
 	return schema.UsageSeries{Kind: kind, ID: id, Resource: resource, Window: s.Window}
 }
 
-// AddEntity adds an entry to the sum of its entity. Entries of one come in the order of
-// their hours.
+// AddEntity adds an entry to the sum of its entity, and sets the sum's place. Entries of one entity must come
+// in the order of their hours.
 func (s *Sums) AddEntity(e Entry) {
-	sum := s.put(s.series(schema.UsageOfEntity, e.Entity, e.Resource), e)
+	sum := s.addEntry(s.seriesOf(schema.UsageOfEntity, e.Entity, e.Resource), e)
 	sum.Entities, sum.Place = 1, &e.Place
 }
 
-// put adds an entry to the sum of a series, which it returns, and counts the entity there if it
-// used anything.
-func (s *Sums) put(series schema.UsageSeries, e Entry) *schema.UsageSum {
-	sum := s.Of(series)
-	for i, to := range amounts(sum) {
-		plus(to, e.amounts()[i])
+// addEntry adds an entry to the sum of a series and returns that sum. It counts the entity there if it used
+// anything.
+func (s *Sums) addEntry(series schema.UsageSeries, e Entry) *schema.UsageSum {
+	sum := s.SumOf(series)
+	for i, to := range sumMaps(sum) {
+		addAll(to, e.amountMaps()[i])
 	}
 	addUnits(&sum.Units, e.Units)
-	s.count(series, e)
+	s.countEntity(series, e)
 	return sum
 }
 
-// count counts the entry's entity in the sum of a series, once. It ignores an entry without
-// usage.
-func (s *Sums) count(series schema.UsageSeries, e Entry) {
+// countEntity counts the entry's entity in the sum of a series, once. It ignores an entry without usage.
+func (s *Sums) countEntity(series schema.UsageSeries, e Entry) {
 	if len(e.Net) == 0 {
 		return
 	}
@@ -170,8 +171,8 @@ func (s *Sums) count(series schema.UsageSeries, e Entry) {
 	s.counted[series][e.Entity] = true
 }
 
-// Of returns the sum of a series. It makes an empty one at the first use.
-func (s *Sums) Of(series schema.UsageSeries) *schema.UsageSum {
+// SumOf returns the sum of a series. It adds an empty one at the first use.
+func (s *Sums) SumOf(series schema.UsageSeries) *schema.UsageSum {
 	if s.sums[series] == nil {
 		sum := NewTally()
 		sum.UsageSeries, sum.Start = series, s.Start
@@ -180,38 +181,39 @@ func (s *Sums) Of(series schema.UsageSeries) *schema.UsageSum {
 	return s.sums[series]
 }
 
-// AddSum adds the sum of a shorter window to that of its series. Give the sums of a series in the
-// order of time: the last place stays.
+// AddSum adds the sum of a shorter window to that of its series. The sums of a series must come in the order of
+// time, because the place of the last one stays.
 func (s *Sums) AddSum(shorter schema.UsageSum) {
 	series := shorter.UsageSeries
 	series.Window = s.Window
-	sum := s.Of(series)
-	for i, to := range amounts(sum) {
-		plus(to, amounts(&shorter)[i])
+	sum := s.SumOf(series)
+	for i, to := range sumMaps(sum) {
+		addAll(to, sumMaps(&shorter)[i])
 	}
 	addUnits(&sum.Units, shorter.Units)
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
-// All returns all sums with the numbers of their entities, sorted by series.
+// All returns all sums with the numbers of their entities, sorted by series. It keeps only the largest counters
+// by model of each limit, and drops the others for good.
 func (s *Sums) All() []schema.UsageSum {
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
 		one := *sum
 		one.Entities = max(one.Entities, int64(len(s.counted[series])))
-		keepModels(one.Net, amounts(&one))
+		dropSmallModels(one.Net, sumMaps(&one))
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b schema.UsageSum) int { return CompareSeries(a.UsageSeries, b.UsageSeries) })
 	return all
 }
 
-// CompareSeries orders series by kind, id and resource.
+// CompareSeries compares series for sorting: by kind, then id, then resource.
 func CompareSeries(a, b schema.UsageSeries) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Resource, b.Resource))
 }
 
-// Names returns the series of all sums.
+// Names returns the set of the series that have a sum.
 func (s *Sums) Names() map[schema.UsageSeries]bool {
 	all := map[schema.UsageSeries]bool{}
 	for series := range s.sums {
@@ -220,8 +222,8 @@ func (s *Sums) Names() map[schema.UsageSeries]bool {
 	return all
 }
 
-// plus adds the numbers of from to those of to, by name, 0 included.
-func plus(to, from map[string]int64) {
+// addAll adds the numbers of from to those of to, by name. A name with 0 is added too.
+func addAll(to, from map[string]int64) {
 	for name, n := range from {
 		to[name] = saturatedSum(to[name], n)
 	}

@@ -76,7 +76,7 @@ func TestWhatIsPendingCountsWithItsLimit(t *testing.T) {
 	s := NewSums(schema.UsageHourly, noon)
 	e := used("key", "team", "", counts{"rpm": 10, "rpm^": 10, "tpm": 14, "tpm^": 4})
 	e.Unseen, e.Unrecorded = counts{"tpm": 1, "tpm^": 1}, counts{"rpm": 2, "rpm^": 2, "tpm": 9, "tpm^": 3}
-	s.AddGroups(e.With(counts{"rpm": 1, "rpm^": 1, "tpm": 2, "tpm^": 1}))
+	s.AddGroups(e.WithPending(counts{"rpm": 1, "rpm^": 1, "tpm": 2, "tpm^": 1}))
 	sum := s.All()[1]
 	assert.Equal(t, schema.UsageOfResource, sum.Kind)
 	assert.Equal(t, counts{"tpm": 11}, sum.Net)
@@ -101,7 +101,7 @@ func TestGapsCountInTheHourAfterThem(t *testing.T) {
 func TestPlacesOfAMonthCountEntities(t *testing.T) {
 	s := NewSums(schema.UsageMonthly, schema.UsageMonthly.Floor(noon))
 	own := func(id string, day int, net counts) {
-		s.CountPlace(schema.UsageSum{
+		s.CountEntity(schema.UsageSum{
 			UsageSeries: schema.UsageSeries{Kind: schema.UsageOfEntity, ID: id, Resource: "gpt-4", Window: schema.UsageDaily},
 			Start:       schema.UsageDaily.Floor(noon.AddDate(0, 0, day)), Net: net, Place: &schema.UsagePlace{},
 		})

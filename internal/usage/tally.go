@@ -6,15 +6,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// NewTally returns a sum without any amounts.
+// NewTally returns a sum with empty maps and without a series.
 func NewTally() schema.UsageSum {
 	return schema.UsageSum{
 		Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
 	}
 }
 
-// AddSnapshot adds the growth of a snapshot's counters to a sum, the gap before it included. It
-// does not count the entity.
+// AddSnapshot adds the growth of a snapshot's counters, and the gap before it, to a sum. It does not count the
+// entity.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	addUnits(&to.Units, u.Units)
 	for name, s := range u.Spans {
@@ -25,7 +25,7 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	}
 }
 
-// AddSum adds the amounts of the sum more to the sum to. It does not add the numbers of entities.
+// AddSum adds the amounts and units of the sum more to the sum to. It does not add the numbers of entities.
 func AddSum(to, more *schema.UsageSum) {
 	addUnits(&to.Units, more.Units)
 	for name, n := range more.Net {
@@ -36,14 +36,14 @@ func AddSum(to, more *schema.UsageSum) {
 	AddCounts(to.Pending, more.Pending)
 }
 
-// AddCounts adds the numbers of more to those of to, by limit. A 0 adds no limit.
+// AddCounts adds the numbers of more to those of to, by name. A 0 adds no name.
 func AddCounts(to, more map[string]int64) {
 	for name, n := range more {
 		addTo(to, name, n)
 	}
 }
 
-// addUnits adds units by limit to those of to.
+// addUnits copies the units of more into the map *to, which it makes if it is nil.
 func addUnits(to *map[string]string, more map[string]string) {
 	if len(more) > 0 && *to == nil {
 		*to = map[string]string{}
@@ -51,7 +51,7 @@ func addUnits(to *map[string]string, more map[string]string) {
 	maps.Copy(*to, more)
 }
 
-// addTo adds n to the number of a name, unless n is 0.
+// addTo adds n to the number of a name, at most to the largest int64. It does nothing for 0.
 func addTo(to map[string]int64, name string, n int64) {
 	if n != 0 {
 		to[name] = saturatedSum(to[name], n)

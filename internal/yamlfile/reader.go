@@ -36,13 +36,13 @@ type Form struct {
 // Place is a position in a file, from 1; the zero Place is the file as a whole.
 type Place struct{ Line, Column int }
 
-// placeIn is the place of a byte of a text.
+// placeIn returns the line and the column of the i-th byte of a text.
 func placeIn(data []byte, i int) Place {
 	start := bytes.LastIndexByte(data[:i], '\n') + 1
 	return Place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[start:i]) + 1}
 }
 
-// PlaceOf returns where a node begins.
+// PlaceOf returns the line and the column at which a node begins.
 func PlaceOf(n *yaml.Node) Place { return Place{n.Line, n.Column} }
 
 // Reader fills values from the YAML of one file.
@@ -59,43 +59,47 @@ type Reader struct {
 	known   map[reflect.Type]fields // of types that were met
 }
 
-// Read decodes data, the content of a file, into the value that to points to. The returned reader has the
-// problems. file is the name for them.
-func Read(file string, data []byte, form Form, to any) *Reader {
+// DecodeFile decodes data, the content of a file, into the value that to points to. The returned reader has the
+// problems and the places of keys. file is the name of the file in problems.
+func DecodeFile(file string, data []byte, form Form, to any) *Reader {
 	r := &Reader{
 		Form: form, Places: map[string]Place{}, file: file, wronged: map[string]bool{}, left: 1<<18 + 2*len(data),
 		open: map[*yaml.Node]bool{}, known: map[reflect.Type]fields{},
 	}
-	if root := r.document(data); root != nil {
+	if root := r.parseDocument(data); root != nil {
 		r.fillValue(reflect.ValueOf(to).Elem(), root, "")
 	}
 	return r
 }
 
-// Problem returns a problem of the value at a path whose key was read.
-func (r *Reader) Problem(path, format string, args ...any) Problem {
+// ProblemAt returns a Problem of the value at a path, with a formatted text and the place of its key. It does
+// not add it to r.Problems.
+func (r *Reader) ProblemAt(path, format string, args ...any) Problem {
 	at := r.Places[path]
 	return Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)}
 }
 
-// Wrong reports that something is wrong with the value at a path.
-func (r *Reader) Wrong(at Place, path, format string, args ...any) {
+// AddProblem adds a problem of the value at a path to r.Problems, with a formatted text. It marks the path and
+// all paths above it as wrong.
+func (r *Reader) AddProblem(at Place, path, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)})
 	for more := path != ""; more; path, more = cutLast(path) {
 		r.wronged[path] = true
 	}
 }
 
-// IsWrong reports whether something is wrong at or below a path.
+// IsWrong reports whether a problem was added at or below a path.
 func (r *Reader) IsWrong(path string) bool { return r.wronged[path] }
 
+// cutLast returns a path without its last key; false if it has only one.
 func cutLast(path string) (string, bool) {
 	i := strings.LastIndexByte(path, '.')
 	return path[:max(i, 0)], i >= 0
 }
 
-// document returns the root value of a file's only document, or nil for a file without a document.
-func (r *Reader) document(data []byte) *yaml.Node {
+// parseDocument parses a file and returns the root value of its only document; nil for a file without one. It
+// adds a problem for invalid input, for a second document, and for an empty file unless that is allowed.
+func (r *Reader) parseDocument(data []byte) *yaml.Node {
 	if !r.isText(data) {
 		return nil
 	}
@@ -106,15 +110,15 @@ func (r *Reader) document(data []byte) *yaml.Node {
 		switch err := d.Decode(&doc); {
 		case errors.Is(err, io.EOF):
 			if root == nil && r.Empty != "" {
-				r.Wrong(Place{}, "", "is empty: %s", r.Empty)
+				r.AddProblem(Place{}, "", "is empty: %s", r.Empty)
 			}
 			return root
 		case err != nil:
-			r.syntax(err, data)
+			r.addSyntaxProblem(err, data)
 			return nil
 		case len(doc.Content) == 0 || isNull(doc.Content[0]) && (root == nil || r.Empty == ""):
 		case root != nil:
-			r.Wrong(PlaceOf(doc.Content[0]), "", "is a second document: a file has one; put the other into a file of its own")
+			r.AddProblem(PlaceOf(doc.Content[0]), "", "is a second document: a file has one; put the other into a file of its own")
 			return nil
 		default:
 			root = doc.Content[0]
@@ -122,16 +126,17 @@ func (r *Reader) document(data []byte) *yaml.Node {
 	}
 }
 
-// isText reports whether data is short enough and UTF-8. If not, it adds a problem.
+// isText reports whether data has at most MaxSize bytes and is UTF-8 without control characters. If not, it
+// adds a problem.
 func (r *Reader) isText(data []byte) bool {
 	if len(data) > MaxSize {
-		r.Wrong(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
+		r.AddProblem(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
 		return false
 	}
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
 		if c == utf8.RuneError && size == 1 || unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) {
-			r.Wrong(placeIn(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
+			r.AddProblem(placeIn(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
 			return false
 		}
 		i += size
@@ -139,13 +144,13 @@ func (r *Reader) isText(data []byte) bool {
 	return true
 }
 
-// syntax adds a problem for input that is not YAML. It corrects the line: the YAML library reports the line
-// before for errors of its parser, and no line for the first.
-func (r *Reader) syntax(err error, data []byte) {
+// addSyntaxProblem adds a problem for input that is not YAML. It corrects the line: the YAML library reports
+// the line before for errors of its parser, and no line for the first.
+func (r *Reader) addSyntaxProblem(err error, data []byte) {
 	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
 	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
 		name, _, _ = strings.Cut(name, "'")
-		r.Wrong(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s has no anchor: write &%s above it, or the value itself", name, name)
+		r.AddProblem(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s has no anchor: write &%s above it, or the value itself", name, name)
 		return
 	}
 	if _, err := fmt.Sscanf(text, "line %d:", &at.Line); err == nil {
@@ -154,33 +159,33 @@ func (r *Reader) syntax(err error, data []byte) {
 	if strings.HasPrefix(text, "did not find expected") && at.Line < bytes.Count(data, []byte("\n")) {
 		at.Line++
 	}
-	r.Wrong(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
+	r.AddProblem(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
 }
 
-// Look returns the node, or the node that it is an alias of. It returns nil, with a problem, for a node with
+// Resolve returns the node, or the node that it is an alias of. It returns nil, with a problem, for a node with
 // a tag, and once aliases have made the file too large.
-func (r *Reader) Look(n *yaml.Node, path string) *yaml.Node {
+func (r *Reader) Resolve(n *yaml.Node, path string) *yaml.Node {
 	at := PlaceOf(n)
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if !r.spend(1, at, path) {
+	if !r.countValues(1, at, path) {
 		return nil
 	}
 	if n.Style&yaml.TaggedStyle != 0 {
-		r.Wrong(at, path, "has the tag %s: write plain values, without tags", n.Tag)
+		r.AddProblem(at, path, "has the tag %s: write plain values, without tags", n.Tag)
 		return nil
 	}
 	return n
 }
 
-// spend counts n more values as read. Once they are too many, it returns false, and it adds a problem the
+// countValues counts n more values as read. It returns false once they are too many, and adds a problem the
 // first time.
-func (r *Reader) spend(n int, at Place, path string) bool {
+func (r *Reader) countValues(n int, at Place, path string) bool {
 	before := r.left
 	r.left -= n
 	if before > 0 && r.left <= 0 {
-		r.Wrong(at, path, "is too much: aliases and merges make the file many times as long; write less, or use fewer '*'")
+		r.AddProblem(at, path, "is too much: aliases and merges make the file many times as long; write less, or use fewer '*'")
 	}
 	return r.left > 0
 }
@@ -192,10 +197,10 @@ type Entry struct{ Key, Value *yaml.Node }
 // itself. It adds problems for invalid and repeated keys.
 func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	if r.open[n] {
-		r.Wrong(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
+		r.AddProblem(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
 		return nil
 	}
-	if !r.spend(len(n.Content), PlaceOf(n), path) {
+	if !r.countValues(len(n.Content), PlaceOf(n), path) {
 		return nil
 	}
 	r.open[n] = true
@@ -206,18 +211,18 @@ func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 		key, value := n.Content[i], n.Content[i+1]
 		switch first, twice := lines[key.Value]; {
 		case key.Kind != yaml.ScalarNode:
-			r.Wrong(PlaceOf(key), path, "is no key: write a name")
+			r.AddProblem(PlaceOf(key), path, "is no key: write a name")
 		case key.Tag == "!!merge":
 			merged = append(merged, value)
 		case twice:
-			r.Wrong(PlaceOf(key), path, "%q is given twice, first in line %d: remove one of them", key.Value, first)
+			r.AddProblem(PlaceOf(key), path, "%q is given twice, first in line %d: remove one of them", key.Value, first)
 		default:
 			lines[key.Value] = key.Line
 			out = append(out, Entry{key, value})
 		}
 	}
-	brought := r.merged(merged, path)
-	r.spend(len(brought), PlaceOf(n), path)
+	brought := r.mergedEntries(merged, path)
+	r.countValues(len(brought), PlaceOf(n), path)
 	for _, e := range brought {
 		if _, known := lines[e.Key.Value]; !known {
 			lines[e.Key.Value] = e.Key.Line
@@ -227,17 +232,17 @@ func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// merged returns the entries of the mappings that a mapping merges by <<. Of equal keys the first one
-// applies.
-func (r *Reader) merged(values []*yaml.Node, path string) (out []Entry) {
+// mergedEntries returns the entries of the mappings that a mapping merges by <<, in their order; equal keys may
+// occur again. It adds a problem for any other merged value.
+func (r *Reader) mergedEntries(values []*yaml.Node, path string) (out []Entry) {
 	for _, from := range values {
-		from = r.Look(from, path)
+		from = r.Resolve(from, path)
 		if from != nil && from.Kind == yaml.SequenceNode {
-			out = append(out, r.merged(from.Content, path)...)
+			out = append(out, r.mergedEntries(from.Content, path)...)
 		} else if from != nil && from.Kind == yaml.MappingNode {
 			out = append(out, r.Entries(from, path)...)
 		} else if from != nil {
-			r.Wrong(PlaceOf(from), path, "is merged with '<<' and is no mapping: name one with '*'")
+			r.AddProblem(PlaceOf(from), path, "is merged with '<<' and is no mapping: name one with '*'")
 		}
 	}
 	return out
@@ -252,7 +257,7 @@ func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 		v.Set(reflect.New(v.Type().Elem()))
 		v = v.Elem()
 	}
-	if n = r.Look(n, path); n == nil {
+	if n = r.Resolve(n, path); n == nil {
 		return
 	}
 	if r.Special != nil {
@@ -263,28 +268,28 @@ func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	var reason string
 	switch {
 	case v.Kind() == reflect.Struct || v.Kind() == reflect.Map:
-		reason = r.mapping(v, n, path)
+		reason = r.fillMapping(v, n, path)
 	case v.Kind() == reflect.Slice:
-		reason = r.names(v.Addr().Interface().(*[]string), n, path)
+		reason = r.fillNames(v.Addr().Interface().(*[]string), n, path)
 	case isNull(n):
 		reason = "is empty: write a value, or leave the key out"
 	case n.Kind != yaml.ScalarNode:
 		reason = "is a list or a mapping: write one value, or leave the key out"
 	default:
-		reason = r.scalar(v, n)
+		reason = r.fillScalar(v, n)
 	}
 	if reason != "" {
-		r.Wrong(PlaceOf(n), path, "%s", reason)
+		r.AddProblem(PlaceOf(n), path, "%s", reason)
 	}
 }
 
-// names decodes a list of texts into to. It returns the problem of the node, or "".
-func (r *Reader) names(to *[]string, n *yaml.Node, path string) string {
+// fillNames appends a list of texts to *to. It returns the problem of the node as a text, or "".
+func (r *Reader) fillNames(to *[]string, n *yaml.Node, path string) string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 && r.Empty != "" {
 		return "is no list: write one, such as [one, two], or leave the key out"
 	}
 	for _, item := range n.Content {
-		if item = r.Look(item, path); item == nil {
+		if item = r.Resolve(item, path); item == nil {
 			return ""
 		}
 		if item.Kind != yaml.ScalarNode || isNull(item) {
@@ -295,8 +300,8 @@ func (r *Reader) names(to *[]string, n *yaml.Node, path string) string {
 	return ""
 }
 
-// scalar decodes a text into v, by v's type. It returns the problem of the text, or "".
-func (r *Reader) scalar(v reflect.Value, n *yaml.Node) (reason string) {
+// fillScalar decodes a text into v, by v's type. It returns the problem of the text, or "".
+func (r *Reader) fillScalar(v reflect.Value, n *yaml.Node) (reason string) {
 	switch to := v.Addr().Interface().(type) {
 	case *string:
 		*to = n.Value
@@ -310,15 +315,17 @@ func (r *Reader) scalar(v reflect.Value, n *yaml.Node) (reason string) {
 	return reason
 }
 
+// isNull reports whether a node is empty or null.
 func isNull(n *yaml.Node) bool { return n.ShortTag() == "!!null" }
 
-// IsQuoted reports whether a text is marked as one.
+// IsQuoted reports whether a scalar is written in quotes or as a block, so that it is a text.
 func IsQuoted(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 }
 
-// mapping decodes a mapping into v, a struct or a map. It returns the problem of the node, or "".
-func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
+// fillMapping decodes a mapping into v, a struct or a map, and notes the places of its keys. It adds problems
+// for unknown keys and invalid values, and returns the problem of the node itself as a text, or "".
+func (r *Reader) fillMapping(v reflect.Value, n *yaml.Node, path string) string {
 	help := r.Help(v.Interface())
 	switch {
 	case r.Empty != "" && (isNull(n) || n.Kind == yaml.MappingNode && len(n.Content) == 0):
@@ -332,7 +339,7 @@ func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
 		v.Set(reflect.MakeMap(v.Type()))
 	}
 	for _, e := range r.Entries(n, path) {
-		name, at := e.Key.Value, Below(path, e.Key.Value)
+		name, at := e.Key.Value, JoinPath(path, e.Key.Value)
 		r.Places[at] = PlaceOf(e.Key)
 		if v.Kind() == reflect.Map {
 			one := reflect.New(v.Type().Elem()).Elem()
@@ -344,7 +351,7 @@ func (r *Reader) mapping(v reflect.Value, n *yaml.Node, path string) string {
 		if i, known := fields.index[name]; known {
 			r.fillValue(v.FieldByIndex(i), e.Value, at)
 		} else {
-			r.Wrong(PlaceOf(e.Key), path, "%q is unknown here: write one of %s", name, strings.Join(fields.names, ", "))
+			r.AddProblem(PlaceOf(e.Key), path, "%q is unknown here: write one of %s", name, strings.Join(fields.names, ", "))
 		}
 	}
 	return ""
@@ -356,7 +363,7 @@ type fields struct {
 	index map[string][]int
 }
 
-// fieldsOf returns the fields of a struct type by their yaml tags, and remembers them.
+// fieldsOf returns the fields of a struct type by their yaml tags, and caches them.
 func (r *Reader) fieldsOf(t reflect.Type) fields {
 	f, met := r.known[t]
 	if met {
@@ -372,8 +379,8 @@ func (r *Reader) fieldsOf(t reflect.Type) fields {
 	return f
 }
 
-// Below returns the path of a key below path. It quotes a key that has a dot or cannot be printed.
-func Below(path, key string) string {
+// JoinPath returns the path of a key below path. It quotes a key that has a dot or cannot be printed.
+func JoinPath(path, key string) string {
 	if strings.Contains(key, ".") || strings.ContainsFunc(key, func(c rune) bool { return !unicode.IsPrint(c) }) {
 		key = strconv.Quote(key)
 	}

@@ -240,7 +240,7 @@ func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, e
 // as one item per label. After the read it stores up to 100 missing items for the next one.
 func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[DayTotals](err)
+		return problem.ErrorList[DayTotals](err)
 	}
 	return k.days.readHistory(ctx, org, app, from, to)
 }
@@ -257,7 +257,7 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 // Events lists the stored events of an app's scope, ordered by day.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[Event](err)
+		return problem.ErrorList[Event](err)
 	}
 	return k.standing.listEvents(ctx, org, app)
 }
@@ -350,7 +350,7 @@ func (k *Keeper) checkUsable(ctx context.Context) error {
 	if k == nil || k.core == nil {
 		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
 	}
-	return problem.NoContext(ctx, pkg)
+	return problem.CheckContext(ctx, pkg)
 }
 
 // connectStore makes the store on a user's client. While a table is known not to answer, its

@@ -25,7 +25,7 @@ func TestChoose(t *testing.T) {
 	zero[0].quota = 0
 	credited := three(spent(-1), spent(0), spent(0))
 	credited[0].quota = 0
-	onePico := three(money.FromMicros(10_000_000).Sub(money.Of(1)), money.Picos{}, money.Picos{})
+	onePico := three(money.FromMicros(10_000_000).Sub(money.FromPicos(1)), money.Picos{}, money.Picos{})
 	for _, tc := range []struct {
 		name     string
 		labels   []labelState

@@ -41,7 +41,7 @@ func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) 
 func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[StoredModel](err)
+		return problem.ErrorList[StoredModel](err)
 	}
 	return k.admin.prices.listModels(ctx)
 }

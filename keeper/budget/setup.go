@@ -83,10 +83,10 @@ func (s *Setup) GetApp(ctx context.Context, org, app string) (App, error) {
 func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[App](err)
+		return problem.ErrorList[App](err)
 	}
 	if err := validUUID("org_id", org); err != nil {
-		return problem.List[App](err)
+		return problem.ErrorList[App](err)
 	}
 	return k.admin.listApps(ctx, org)
 }
@@ -96,7 +96,7 @@ func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[Org](err)
+		return problem.ErrorList[Org](err)
 	}
 	return k.admin.listOrgs(ctx)
 }
@@ -189,7 +189,7 @@ func (s *Setup) Adjust(ctx context.Context, org, app string, a Adjustment) (Adju
 func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[Adjustment](err)
+		return problem.ErrorList[Adjustment](err)
 	}
 	return k.charges.listAdjustments(ctx, org, app)
 }
@@ -222,14 +222,14 @@ func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adju
 func (s *Setup) Audit(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
-		return problem.List[audit.Event](err)
+		return problem.ErrorList[audit.Event](err)
 	}
 	if model, ok := strings.CutPrefix(target, audit.Price("")); ok {
 		target = priceTarget(model)
 	}
 	if !isSharedTarget(target) {
 		if err := validUUID("target", target); err != nil {
-			return problem.List[audit.Event](err)
+			return problem.ErrorList[audit.Event](err)
 		}
 	}
 	return k.admin.desk.queryEvents(ctx, target, from, to)

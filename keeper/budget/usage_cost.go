@@ -14,7 +14,7 @@ import (
 // now. Another is a *fault.ValidationError. A record with a cost keeps it.
 func (e *SpooledUsage) setCost(t *tenant, at, now time.Time) (money.Picos, error) {
 	if e.isPriced() {
-		cost, err := money.Parse(e.Cost)
+		cost, err := money.ParsePicos(e.Cost)
 		if err != nil {
 			return cost, invalid("cost_picos", "%v", err)
 		}

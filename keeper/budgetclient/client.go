@@ -79,7 +79,7 @@ func (c *Client) checkUsable(ctx context.Context) error {
 	if c == nil || c.core == nil {
 		return invalid("client", "was not made by New; make one with budgetclient.New(&budgetclient.Options{...})")
 	}
-	return problem.NoContext(ctx, "budgetclient")
+	return problem.CheckContext(ctx, "budgetclient")
 }
 
 var (

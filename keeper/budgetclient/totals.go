@@ -52,7 +52,7 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 // Errors: as Totals.
 func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Seq2[budget.DayTotals, error] {
 	if err := c.checkUsable(ctx); err != nil {
-		return problem.List[budget.DayTotals](err)
+		return problem.ErrorList[budget.DayTotals](err)
 	}
 	return func(yield func(budget.DayTotals, error) bool) {
 		days, err := c.requestDays(ctx, org, app, from, to)

@@ -84,7 +84,7 @@ func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wir
 	case errors.Is(err, fault.ErrUnavailable), errors.Is(err, budget.ErrClosed), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		a.logError(x, "unavailable", err)
 		return wire.NewError(http.StatusServiceUnavailable, wire.ServiceUnavailable, "the store does not answer: send the same again").
-			With("Retry-After", problem.Seconds(retryAfter(err)))
+			With("Retry-After", problem.RetryAfterText(retryAfter(err)))
 	}
 	return a.internalError(err, x)
 }
@@ -108,7 +108,7 @@ func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	out.Details.TotalOverageUSDMicros = &exceeded.OverageMicros
 	out.Details.RetryAfter = exceeded.RetryAt.UTC()
 	if wait, ok := dynalimit.RetryAfter(err); ok {
-		return out.With("Retry-After", problem.Seconds(wait))
+		return out.With("Retry-After", problem.RetryAfterText(wait))
 	}
 	return out
 }
@@ -128,7 +128,7 @@ func loginResponse(err error) *wire.Error {
 			With("WWW-Authenticate", `Bearer realm="keeper"`)
 	case errors.As(err, &throttled):
 		return wire.NewError(http.StatusTooManyRequests, wire.RateLimitExceeded, "too many logins failed: wait").
-			With("Retry-After", problem.Seconds(max(throttled.RetryAfter, time.Second)))
+			With("Retry-After", problem.RetryAfterText(max(throttled.RetryAfter, time.Second)))
 	}
 	return nil
 }

@@ -74,7 +74,7 @@ func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 		t.answers.writeError(w, x, noRouteError())
 		return
 	}
-	defer httpcopy.GiveBack(original, r)
+	defer httpcopy.RestoreFields(original, r)
 	h, pattern := t.mux.Handler(r)
 	if pattern == "" {
 		t.answerUnrouted(w, r, x, h)

@@ -131,7 +131,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	original := r
 	r = original.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
-	defer httpcopy.GiveBack(original, r)
+	defer httpcopy.RestoreFields(original, r)
 	defer s.reportServed(x, out, r)
 	defer s.recoverPanic(x, out)
 	if r.ContentLength != 0 { // net/http would wait for the body even before a response that does not need it

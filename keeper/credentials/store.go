@@ -95,7 +95,7 @@ func checkUsable(ctx context.Context, s *Store) error {
 	if !s.isMade() {
 		return invalid("store", "is not made; use New")
 	}
-	return problem.NoContext(ctx, pkg)
+	return problem.CheckContext(ctx, pkg)
 }
 
 // beginCall checks the store and the context, and returns a context that ends after

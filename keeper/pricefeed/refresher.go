@@ -224,7 +224,7 @@ func (r *Refresher) checkUsable(ctx context.Context) error {
 	if r == nil || r.turn == nil {
 		return invalid("refresher", "was not made by New")
 	}
-	return problem.NoContext(ctx, "pricefeed")
+	return problem.CheckContext(ctx, "pricefeed")
 }
 
 // waitAfter returns the time to the next refresh after a number of consecutive failures. It is Every after 0,

@@ -63,8 +63,8 @@ func setName[T ~string](to *T, text string, names ...T) (reason string) {
 // unknown and duplicate keys, for values of the wrong kind, and for a second document.
 func Parse(file string, text []byte) (Config, error) {
 	c := Default()
-	if r := yamlfile.Read(file, text, form, &c); len(r.Problems) > 0 {
-		return c, r.Problems.Sorted()
+	if r := yamlfile.DecodeFile(file, text, form, &c); len(r.Problems) > 0 {
+		return c, r.Problems.SortInPlace()
 	}
 	return c, nil
 }

@@ -42,7 +42,7 @@ func newProxies(networks []string, header string) (*proxies, error) {
 		if network.Addr().Is4In6() && network.Bits() < 96 {
 			return nil, fmt.Errorf("behind_proxy: %q is no network of IPv4 nor of IPv6: write it like 10.0.0.0/8", text)
 		}
-		network = origin.Network(network)
+		network = origin.UnmapNetwork(network)
 		if network.Bits() == 0 {
 			return nil, fmt.Errorf("behind_proxy: %s is everybody, who could then claim any address: name the networks of the proxies", text)
 		}
@@ -55,13 +55,13 @@ func newProxies(networks []string, header string) (*proxies, error) {
 // proxy. Addresses before that one may be forged. If a proxy hides its client or writes an
 // invalid address, the proxy's address counts.
 func (p *proxies) clientAddress(r *http.Request) netip.Addr {
-	peer, ok := origin.Parse(r.RemoteAddr)
+	peer, ok := origin.ParseAddress(r.RemoteAddr)
 	if !ok {
 		return netip.Addr{}
 	}
 	hops := p.forwardedHops(r.Header)
 	slices.Reverse(hops)
-	from, _ := p.networks.Find(peer, slices.Values(hops))
+	from, _ := p.networks.FindCaller(peer, slices.Values(hops))
 	return from
 }
 

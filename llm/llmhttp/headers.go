@@ -16,7 +16,7 @@ func showLimit(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus
 			delete(h, name)
 		}
 	}
-	if values, ok := c.Standing(statuses); ok {
+	if values, ok := c.LimitHeaders(statuses); ok {
 		h.Set("X-Ratelimit-Limit", values[0])
 		h.Set("X-Ratelimit-Remaining", values[1])
 		if values[2] != "" {

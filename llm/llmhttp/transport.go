@@ -54,7 +54,7 @@ func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Tra
 // Close waits for pending writes of pauses and for the guard's pending settlements, until ctx ends; it then
 // returns ctx's error. Open answers stay open.
 func (t *Transport) Close(ctx context.Context) error {
-	if err := problem.NoContext(ctx, "llmhttp"); err != nil {
+	if err := problem.CheckContext(ctx, "llmhttp"); err != nil {
 		return err
 	}
 	t.open.settleEnded()
@@ -226,7 +226,7 @@ func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	}
 	request := llm.Request{
 		Entity: c.Entity, Resource: m.Resource, Model: m.Priced, Label: m.Label, Org: c.Org, App: c.App, Tags: c.Tags,
-		Estimate: e, Wait: opts.Wait, Batch: isBatch(a.request.Context()), AcquireOptions: refusal.Given(nil, c.Parent, c.Plan, false),
+		Estimate: e, Wait: opts.Wait, Batch: isBatch(a.request.Context()), AcquireOptions: refusal.CallerOptions(nil, c.Parent, c.Plan, false),
 	}
 	if opts.Estimate != nil {
 		request.Estimate = opts.Estimate(a.request, request)

@@ -27,16 +27,15 @@ func main() {
 	write := flag.Bool("write", false, "lower the figures of figures.txt to the counts")
 	keep := flag.String("keep", "", "leave the coverage of each call in this `folder`, as CALL.txt, and its functions with their calls, as CALL.functions.txt")
 	flag.Parse()
-	if err := run(*write, *keep); err != nil {
+	if err := checkMeasures(*write, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "measures:", err)
 		os.Exit(1)
 	}
 }
 
-// run counts the measures of the limiter's packages and compares them with the figures. With
-// write it lowers the figures first. Unless keep is empty, it leaves the coverage of each call in
-// that folder.
-func run(write bool, keep string) error {
+// checkMeasures counts the measures of the limiter's packages and compares them with figures.txt. With write it
+// lowers the figures first. Unless keep is "", it leaves the coverage of each call in that folder.
+func checkMeasures(write bool, keep string) error {
 	root, packages, err := limiterPackages()
 	if err != nil {
 		return err
@@ -66,14 +65,14 @@ const note = `# The most of each count, which may only fall: docs/testing.md say
 // limiterPackages returns the module's folder and the import paths of the root package and of the
 // packages of this module that it imports.
 func limiterPackages() (root string, packages []string, err error) {
-	out, err := output(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module))
+	out, err := runCommand(exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module))
 	if err != nil {
 		return "", nil, err
 	}
 	root = strings.TrimSpace(out)
 	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".")
 	list.Dir = root
-	out, err = output(list)
+	out, err = runCommand(list)
 	for line := range strings.FieldsSeq(out) {
 		if line == module || strings.HasPrefix(line, module+"/") {
 			packages = append(packages, line)
@@ -82,8 +81,8 @@ func limiterPackages() (root string, packages []string, err error) {
 	return root, packages, err
 }
 
-// output runs a command and returns its output. The error includes the command's standard error.
-func output(c *exec.Cmd) (string, error) {
+// runCommand runs a command and returns its standard output. The error includes its standard error.
+func runCommand(c *exec.Cmd) (string, error) {
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
 	out, err := c.Output()

@@ -37,11 +37,11 @@ func TestWalkCountsLongClosures(t *testing.T) {
 		"a variable's, idle": {[]string{alone + "1", idle + "5"}, walked{2, 2, 6, []string{"a.go:27 closure 1", "b.go:3 idle 5"}}},
 		"the program itself": {[]string{module + "/" + folder + "/calls/main.go:1.1,2.2 1 7"}, walked{}},
 	} {
-		got, err := s.count("mode: atomic\n" + strings.Join(test.profile, "\n") + "\n")
+		got, err := s.countProfile("mode: atomic\n" + strings.Join(test.profile, "\n") + "\n")
 		require.NoError(t, err, name)
 		assert.Equal(t, test.want, got, name)
 	}
-	_, err := s.count("mode: atomic\n" + module + "/a.go:1.1,1.5 1 1\n")
+	_, err := s.countProfile("mode: atomic\n" + module + "/a.go:1.1,1.5 1 1\n")
 	assert.ErrorContains(t, err, "a.go:1: no function", "coverage of another source")
 }
 
@@ -66,7 +66,7 @@ func TestReachCountsWhoeverKnowsUnexportedNames(t *testing.T) {
 		p, err := parseFolder(dir)
 		require.NoError(t, err)
 		sum := 0
-		for _, n := range p.reach()["Lane"] {
+		for _, n := range p.countReach()["Lane"] {
 			sum += n
 		}
 		assert.Equal(t, step.want, sum, step.why)

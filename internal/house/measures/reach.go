@@ -55,7 +55,7 @@ func parseFolder(dir string) (*parsed, error) {
 	return p, nil
 }
 
-// addStructs adds the struct types of a declaration, by name.
+// addStructs adds the struct types of a declaration to p.structs, by name.
 func (p *parsed) addStructs(d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		if t, ok := spec.(*ast.TypeSpec); ok {
@@ -70,7 +70,7 @@ func (p *parsed) addStructs(d *ast.GenDecl) {
 // if that is above maxReach.
 func (p *parsed) reachCounts(dir string) []ratchet.Count {
 	var counts []ratchet.Count
-	for name, by := range p.reach() {
+	for name, by := range p.countReach() {
 		n, parts := 0, []string{}
 		for _, who := range slices.Sorted(maps.Keys(by)) {
 			n += by[who]
@@ -86,10 +86,10 @@ func (p *parsed) reachCounts(dir string) []ratchet.Count {
 	return counts
 }
 
-// reach counts, for each struct type, the functions that use its unexported names: its methods, and functions
-// that get a pointer to it. If the methods of another type use them at least minUses times through pointer
-// fields, all its methods count. The inner map is by receiver type; functions without one are "functions".
-func (p *parsed) reach() map[string]map[string]int {
+// countReach counts, for each struct type, the functions that use its unexported names: its methods, and
+// functions with a pointer to it as a parameter. All methods of another type count if they use the names at
+// least minUses times through pointer fields. The inner map is by receiver type, "functions" for none.
+func (p *parsed) countReach() map[string]map[string]int {
 	reach, methods := map[string]map[string]int{}, map[string]int{}
 	through := map[[2]string]int{} // uses by the methods of the first type, of the second's names
 	for _, f := range p.functions {
@@ -119,13 +119,13 @@ func (p *parsed) reach() map[string]map[string]int {
 	return reach
 }
 
-// usesThroughFields counts the unexported names that a method uses through pointers in fields of
-// its receiver, by the type that they point to.
+// usesThroughFields counts the uses of unexported names by a method through pointers in fields of its receiver,
+// by the struct type that they point to; nil for a function.
 func (p *parsed) usesThroughFields(f *ast.FuncDecl) map[string]int {
 	if f.Recv == nil || f.Body == nil || len(f.Recv.List[0].Names) == 0 {
 		return nil
 	}
-	receiver, fields := f.Recv.List[0].Names[0].Name, p.pointers(receiverType(f))
+	receiver, fields := f.Recv.List[0].Names[0].Name, p.pointerFields(receiverType(f))
 	target := func(e ast.Expr) string {
 		if s, ok := e.(*ast.SelectorExpr); ok && nameOf(s.X) == receiver {
 			return fields[s.Sel.Name]
@@ -152,8 +152,8 @@ func (p *parsed) usesThroughFields(f *ast.FuncDecl) map[string]int {
 	return uses
 }
 
-// usesOfParameters returns the struct types with unexported names that a function uses through a pointer
-// parameter.
+// usesOfParameters returns the set of struct types of the package with unexported names that a function uses
+// through a pointer parameter.
 func (p *parsed) usesOfParameters(f *ast.FuncDecl) map[string]bool {
 	parameters, used := map[string]string{}, map[string]bool{}
 	for _, field := range f.Type.Params.List {
@@ -177,9 +177,9 @@ func (p *parsed) usesOfParameters(f *ast.FuncDecl) map[string]bool {
 	return used
 }
 
-// pointers returns the fields of a struct type that point to a struct type of the package, with
-// that type's name.
-func (p *parsed) pointers(name string) map[string]string {
+// pointerFields returns the fields of a struct type that point to a struct type of the package, with the name
+// of that type.
+func (p *parsed) pointerFields(name string) map[string]string {
 	fields := map[string]string{}
 	if p.structs[name] == nil {
 		return fields
@@ -200,7 +200,7 @@ func (p *parsed) pointers(name string) map[string]string {
 	return fields
 }
 
-// receiverType names the type of a method. It is empty for a function.
+// receiverType returns the name of the type of a method's receiver; "" for a function.
 func receiverType(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -208,8 +208,7 @@ func receiverType(f *ast.FuncDecl) string {
 	return typeName(f.Recv.List[0].Type)
 }
 
-// typeName names a type without pointer and type parameters. It is empty for the type of another
-// package.
+// typeName returns the name of a type without pointer and type parameters; "" for a type of another package.
 func typeName(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.StarExpr:

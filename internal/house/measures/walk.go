@@ -17,8 +17,8 @@ import (
 // minClosure is the number of lines from which on a closure counts as a function of its own.
 const minClosure = 11
 
-// walkCalls runs the program calls with coverage and counts, for each kind of call, the functions
-// and files that ran, and the function calls. It leaves the profiles in keep, unless empty.
+// walkCalls runs the program calls with coverage. It returns, for each kind of call, the numbers of functions
+// and files that ran and of function calls. It leaves the profiles in the folder keep, unless that is "".
 func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, error) {
 	dir, err := os.MkdirTemp("", "measures")
 	if err != nil {
@@ -36,7 +36,7 @@ func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, er
 		"-coverpkg="+strings.Join(append(packages, calls), ","), calls, out) // coverage starts in package main
 	run.Dir = root
 	run.Env = append(os.Environ(), "GOCOVERDIR="+dir) // for the coverage at its end, which nobody reads
-	if _, err := output(run); err != nil {
+	if _, err := runCommand(run); err != nil {
 		return nil, err
 	}
 	kinds, err := os.ReadDir(out)
@@ -47,14 +47,14 @@ func walkCalls(root string, packages []string, keep string) ([]ratchet.Count, er
 	var counts []ratchet.Count
 	for _, kind := range kinds {
 		profile := filepath.Join(keep, kind.Name()+".txt")
-		if _, err := output(exec.Command("go", "tool", "covdata", "textfmt", "-i="+filepath.Join(out, kind.Name()), "-o="+profile)); err != nil {
+		if _, err := runCommand(exec.Command("go", "tool", "covdata", "textfmt", "-i="+filepath.Join(out, kind.Name()), "-o="+profile)); err != nil {
 			return nil, err
 		}
 		text, err := os.ReadFile(profile)
 		if err != nil {
 			return nil, err
 		}
-		c, err := sources.count(string(text))
+		c, err := sources.countProfile(string(text))
 		if err != nil {
 			return nil, err
 		}
@@ -89,9 +89,9 @@ type sources struct {
 	functions map[string][]span // by file
 }
 
-// find returns the innermost function around a place in a file of the module, which it parses
-// once.
-func (s *sources) find(file string, at place) (span, error) {
+// functionAt returns the innermost function around a place in a file of the module. It parses each file once,
+// and fails for a place outside all functions.
+func (s *sources) functionAt(file string, at place) (span, error) {
 	functions, ok := s.functions[file]
 	if !ok {
 		text, err := os.ReadFile(filepath.Join(s.root, strings.TrimPrefix(file, module+"/")))
@@ -116,8 +116,8 @@ func (s *sources) find(file string, at place) (span, error) {
 	return found, nil
 }
 
-// functionsOf returns the functions of a file, outer ones first. A closure within another function
-// is one of its own from minClosure lines on.
+// functionsOf returns the functions of a Go file, outer ones first. A closure within another function counts as
+// its own from minClosure lines on.
 func functionsOf(text []byte) ([]span, error) {
 	files := token.NewFileSet()
 	file, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
@@ -153,9 +153,9 @@ type walked struct {
 	list                    []string
 }
 
-// count counts the functions that ran by a coverage profile, in the form of go test. A function
-// was called as often as its first block ran.
-func (s *sources) count(profile string) (walked, error) {
+// countProfile returns the functions that ran by a coverage profile of go test, with their number, their files
+// and their calls. A function counts as called as often as its first block ran.
+func (s *sources) countProfile(profile string) (walked, error) {
 	type key struct {
 		file string
 		span
@@ -175,7 +175,7 @@ func (s *sources) count(profile string) (walked, error) {
 		if err != nil || strings.HasPrefix(file, module+"/"+folder) {
 			continue // the line of the mode, and the program that makes the calls
 		}
-		span, err := s.find(file, from)
+		span, err := s.functionAt(file, from)
 		if err != nil {
 			return walked{}, err
 		}

@@ -29,15 +29,16 @@ func main() {
 	write := flag.Bool("write", false, "lower the figures to the counts")
 	show := flag.String("show", "", "list the sentences and names of this folder to look at")
 	flag.Parse()
-	if err := run(os.Stdout, *write, *show); err != nil {
+	if err := checkProse(os.Stdout, *write, *show); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// run counts the comments and pages below the working directory and compares them with the
-// figures. With a folder in show it lists the abstract sentences there instead.
-func run(out io.Writer, write bool, show string) error {
+// checkProse counts the comments and pages below the working directory and compares them with the figures; with
+// write it lowers the figures first. With a folder in show it only lists the abstract sentences and names
+// there.
+func checkProse(out io.Writer, write bool, show string) error {
 	if show != "" {
 		_, found, err := countTree(os.DirFS(show))
 		for _, s := range found {
@@ -54,7 +55,7 @@ func run(out io.Writer, write bool, show string) error {
 	}
 	printTotals(out, folders)
 	file := ratchet.File{Path: filepath.Join("internal", "house", "prose", "figures.txt"), Command: command, Note: note}
-	return file.Check(io.Discard, shares(folders), write) // a hundred lines that nobody reads
+	return file.Check(io.Discard, sharesAboveBar(folders), write) // a hundred lines that nobody reads
 }
 
 const (
@@ -80,9 +81,9 @@ var bars = []struct {
 	{"empty words in pages", 10, func(c folderCounts) (int, int) { return c.Markdown.Empty, c.Markdown.Sentences }},
 }
 
-// shares returns the shares of each folder above its bar. One sentence or name is no habit, and needs no
-// figure.
-func shares(folders map[string]folderCounts) (counts []ratchet.Count) {
+// sharesAboveBar returns the shares of each folder that are above their bar, in tenths of a percent, rounded
+// up. One sentence or name alone does not count.
+func sharesAboveBar(folders map[string]folderCounts) (counts []ratchet.Count) {
 	for _, folder := range slices.Sorted(maps.Keys(folders)) {
 		for _, b := range bars {
 			part, all := b.of(folders[folder])
@@ -95,12 +96,12 @@ func shares(folders map[string]folderCounts) (counts []ratchet.Count) {
 	return counts
 }
 
-// printTotals writes the totals and shares of the whole repository.
+// printTotals prints the totals and shares of the whole repository to out.
 func printTotals(out io.Writer, folders map[string]folderCounts) {
 	var total folderCounts
 	for _, c := range folders {
-		total.Go.add(c.Go)
-		total.Markdown.add(c.Markdown)
+		total.Go.addCounts(c.Go)
+		total.Markdown.addCounts(c.Markdown)
 	}
 	percent := func(part, of int) float64 { return 100 * float64(part) / float64(cmp.Or(of, 1)) }
 	for _, row := range []struct {

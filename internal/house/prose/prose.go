@@ -85,8 +85,8 @@ func countTree(root fs.FS) (map[string]folderCounts, []sentence, error) {
 	return folders, found, err
 }
 
-// addFile counts the comments and function names of a Go file, or the text of a Markdown file. It
-// returns the sentences and names to list.
+// addFile adds the comments and function names of a Go file, or the text of a Markdown file, to c. It returns
+// the sentences and names to list.
 func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error) {
 	var block []string
 	begin, number, fenced := 0, 0, false
@@ -124,8 +124,7 @@ func (c *counts) addFile(file io.Reader, isGo bool) (found []sentence, err error
 	return found, lines.Err()
 }
 
-// proseOf returns the prose of a line. It returns false for code, tables, headings and the text
-// of a fence.
+// proseOf returns the prose of a line. isProse is false for code, tables, headings and fenced text.
 func proseOf(line string, isGo, fenced bool) (text string, isProse bool) {
 	if !isGo {
 		return strings.Trim(line, " -*"), !fenced && strings.TrimSpace(line) != "" && !markupPattern.MatchString(line)
@@ -137,7 +136,7 @@ func proseOf(line string, isGo, fenced bool) (text string, isProse bool) {
 	return match[1], true
 }
 
-// splitSentences returns the sentences of a text that have four words or more.
+// splitSentences splits a text into sentences and returns those of four words or more.
 func splitSentences(text string) (sentences []string) {
 	add := func(s string) {
 		if s = strings.TrimSpace(s); len(strings.Fields(s)) >= 4 {
@@ -183,8 +182,8 @@ func (c *counts) addFunction(name string) bool {
 	return true
 }
 
-// add adds the counts of another folder.
-func (c *counts) add(other counts) {
+// addCounts adds the counts of another folder to c.
+func (c *counts) addCounts(other counts) {
 	c.Sentences += other.Sentences
 	c.Clauses += other.Clauses
 	c.Empty += other.Empty

@@ -56,7 +56,7 @@ func TestCountTree(t *testing.T) {
 func TestShares(t *testing.T) {
 	assert.Equal(t, []ratchet.Count{
 		{Name: "new: long sentences", N: 70, Free: 60}, {Name: "old: clauses", N: 400, Free: 30}, {Name: "old: names of one word", N: 500, Free: 460},
-	}, shares(map[string]folderCounts{
+	}, sharesAboveBar(map[string]folderCounts{
 		"old": {Go: counts{Sentences: 10, Clauses: 4, Empty: 1, Functions: 4, OneWord: 2}},
 		"new": {Go: counts{Sentences: 100, Clauses: 3, Long: 7}},
 	}))

@@ -40,13 +40,13 @@ func (f File) Check(out io.Writer, counts []Count, write bool) error {
 		return fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if write {
-		figures = figures.lower(counts)
+		figures = figures.loweredTo(counts)
 		if err := os.WriteFile(f.Path, []byte(f.Note+figures.text()), 0o644); err != nil { //nolint:gosec // a file of the repository
 			return err
 		}
 	}
 	printCounts(out, counts, figures)
-	if problems := figures.compare(counts, f.Command+" -write"); len(problems) > 0 {
+	if problems := figures.findProblems(counts, f.Command+" -write"); len(problems) > 0 {
 		return errors.New(strings.Join(problems, "\n"))
 	}
 	return nil
@@ -94,7 +94,7 @@ func parseFigures(text string) (figures, error) {
 	return f, nil
 }
 
-// text returns one line for each figure, sorted by name.
+// text returns the content of the file of figures without its note: one line for each figure, sorted by name.
 func (f figures) text() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(f)) {
@@ -103,9 +103,9 @@ func (f figures) text() string {
 	return b.String()
 }
 
-// compare returns a problem for each count above its figure, each so far below that the figure must be
-// lowered, and each figure without a count. The argument lower is the command for that.
-func (f figures) compare(counts []Count, lower string) []string {
+// findProblems returns a problem for each count above its figure, each so far below that the figure must be
+// lowered, and each figure without a count. The argument lower is the command that lowers figures.
+func (f figures) findProblems(counts []Count, lower string) []string {
 	var problems []string
 	report := func(text string, args ...any) { problems = append(problems, fmt.Sprintf(text, args...)) }
 	left := maps.Clone(f)
@@ -129,13 +129,13 @@ func (f figures) compare(counts []Count, lower string) []string {
 	return problems
 }
 
-// slack is the distance by which a count may fall before its figure has to follow. With it two concurrent
-// changes need not both change the same line. It is a twentieth, and at least two.
+// slack returns how far a count may fall before its figure must follow: a twentieth of the figure, at least
+// two. Two concurrent changes then need not both change the same line.
 func slack(figure int) int { return max(2, figure/20) }
 
-// lower returns the figures lowered to the counts. It raises no figure. It adds figures for new counts that
-// must have one, and drops those of counts within their free number.
-func (f figures) lower(counts []Count) figures {
+// loweredTo returns a copy of the figures lowered to the counts; it raises none. It adds figures for new counts
+// that must have one, and drops those of counts within their free number.
+func (f figures) loweredTo(counts []Count) figures {
 	lowered := figures{}
 	for _, c := range counts {
 		figure, ok := f[c.Name]

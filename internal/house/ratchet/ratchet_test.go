@@ -33,13 +33,13 @@ func TestFiguresOnlyFall(t *testing.T) {
 	} {
 		f, err := parseFigures("# a comment\n" + test.figure)
 		require.NoError(t, err, test.name)
-		problems := f.compare(test.counts, "go run x -write")
+		problems := f.findProblems(test.counts, "go run x -write")
 		if test.problem == "" {
 			assert.Empty(t, problems, test.name)
 		} else if assert.Len(t, problems, 1, test.name) {
 			assert.Contains(t, problems[0], test.problem, test.name)
 		}
-		assert.Equal(t, test.lowered, strings.TrimSuffix(f.lower(test.counts).text(), "\n"), test.name)
+		assert.Equal(t, test.lowered, strings.TrimSuffix(f.loweredTo(test.counts).text(), "\n"), test.name)
 	}
 	for _, text := range []string{"walk", "12", "walk x", "walk 1\nwalk 2"} {
 		_, err := parseFigures(text)

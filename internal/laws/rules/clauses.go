@@ -26,7 +26,8 @@ var (
 	between     = regexp.MustCompile(`^(#\d+) BETWEEN (:\d+) AND (:\d+)$`)
 )
 
-// Clauses splits the condition of a statement at AND into clauses, each with its attribute.
+// Clauses splits the condition of a statement at AND into clauses, each with the name of its first attribute. A
+// BETWEEN stays whole.
 func Clauses(st schema.Statement) []Clause {
 	var out []Clause
 	parts := strings.Split(st.Condition, " AND ")
@@ -41,8 +42,8 @@ func Clauses(st schema.Statement) []Clause {
 	return out
 }
 
-// rewriteClauses returns the statement with each clause of its condition changed by edit, which drops one by
-// returning "". Unused names and values go too, because DynamoDB refuses them.
+// rewriteClauses returns a copy of the statement with each clause of its condition replaced by edit's result;
+// "" drops the clause. It drops unused names and values, because DynamoDB refuses them.
 func rewriteClauses(st schema.Statement, edit func(Clause) string) schema.Statement {
 	var kept []string
 	for _, c := range Clauses(st) {
@@ -64,7 +65,7 @@ func rewriteClauses(st schema.Statement, edit func(Clause) string) schema.Statem
 	return out
 }
 
-// IsTokens reports whether an attribute has the tokens of a limit.
+// IsTokens reports whether an attribute has the tokens of a token bucket.
 func IsTokens(attr string) bool {
 	return strings.HasPrefix(attr, "b_") && strings.HasSuffix(attr, "_tk")
 }

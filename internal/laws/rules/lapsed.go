@@ -11,7 +11,7 @@ import (
 )
 
 // GiveBackLapsed returns a copy of a bucket's write that also adds lapsed tokens to the bucket. The write
-// itself only takes them off the limit's counter of consumed tokens.
+// itself only takes them off the counter; a write that adds nothing is returned as it is.
 func GiveBackLapsed(st schema.Statement) schema.Statement {
 	before, added, adds := strings.Cut(st.Update, "ADD ")
 	if !adds {

@@ -21,12 +21,12 @@ type ruleless struct {
 	edit Rule
 }
 
-// Update sends the update without the part that the rule keeps.
+// Update implements lane.Store. It sends the update without the part that the rule stands for.
 func (s ruleless) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	return s.Store.Update(ctx, key, s.edit(st), hint, slot)
 }
 
-// without makes a rule that changes clauses by edit, which drops one by returning "".
+// without returns a Rule that replaces each clause of a condition by edit's result; "" drops the clause.
 func without(edit func(Clause) string) Rule {
 	return func(st schema.Statement) schema.Statement { return rewriteClauses(st, edit) }
 }

@@ -61,7 +61,8 @@ var teamKeys = []struct{ id, name, plan string }{
 	{"prod", "Production service", "pro"}, {"batch", "Nightly batch", "batch"}, {"ann", "Ann Lee", "pro"}, {"joao", "João Pereira", "free"}, {"ci", "CI pipeline", "free"},
 }
 
-// New makes the world, with the spend of the days before and of today up to the hour of at.
+// New returns a world with the spend of the given number of days before at, and of that day up to the hour of
+// at. Its clock then shows at. An error fails the test.
 func New(t testing.TB, at time.Time, days int) *World {
 	t.Helper()
 	w := &World{t: t, now: at.UTC().Truncate(24*time.Hour).AddDate(0, 0, -days).Add(time.Minute), after: map[string]string{}}
@@ -92,21 +93,21 @@ func New(t testing.TB, at time.Time, days int) *World {
 	return w
 }
 
-// Now is the world's time.
+// Now returns the world's time.
 func (w *World) Now() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// Set moves the time.
-func (w *World) Set(now time.Time) {
+// SetTime sets the world's time.
+func (w *World) SetTime(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.now = now
 }
 
-// configureLimits sets the limits and makes the entities.
+// configureLimits sets the limits and creates the organisations, teams and keys. An error fails the test.
 func (w *World) configureLimits(ctx context.Context) {
 	money := func(day float64) dynalimit.Limit { return dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(day), "") }
 	for _, model := range Models {
@@ -151,8 +152,8 @@ func (w *World) configureLimits(ctx context.Context) {
 	require.NoError(w.t, admin.New(w.Repo.As("oncall@dynalimit.example")).Limits.SetBlocked(ctx, admin.Scope{Entity: "initech.sandbox.ci"}, true))
 }
 
-// spendUntil makes calls from now to the given time, reads the stream and closes the hours. The last hour of today
-// stays open.
+// spendUntil makes random but repeatable calls from now to the given time, adds the stream to usage and closes
+// the hours. The last hour stays open. It sets the world's time to the given one; an error fails the test.
 func (w *World) spendUntil(ctx context.Context, to time.Time) {
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same world each time
 	for hour := w.Now().Truncate(time.Hour); hour.Before(to); hour = hour.Add(time.Hour) {
@@ -167,7 +168,7 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 			calls = 6
 		}
 		for i := range calls {
-			w.Set(hour.Add(time.Duration(i+2) * 3 * time.Minute))
+			w.SetTime(hour.Add(time.Duration(i+2) * 3 * time.Minute))
 			if w.Now().After(to) {
 				break
 			}
@@ -177,15 +178,15 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 			w.makeCall(ctx, o.id+"."+team[0]+"."+key.id, Models[random.IntN(4)], cost)
 		}
 		if hour.Hour()%6 == 0 || calls > 0 {
-			w.Set(hour.Add(58 * time.Minute))
+			w.SetTime(hour.Add(58 * time.Minute))
 			w.FollowStream(ctx)
 		}
 		if next := hour.Add(76 * time.Minute); hour.Hour()%3 == 2 && next.Before(to) {
-			w.Set(next)
+			w.SetTime(next)
 			w.CloseHours(ctx)
 		}
 	}
-	w.Set(to)
+	w.SetTime(to)
 	w.FollowStream(ctx)
 	w.CloseHours(ctx)
 }
@@ -202,7 +203,7 @@ func ListKeys() (keys [][3]string) {
 	return keys
 }
 
-// indexOfKey returns the index of an entity in teamKeys, 0 for an unknown one.
+// indexOfKey returns the index of a key in teamKeys; 0 for an unknown one.
 func indexOfKey(id string) int {
 	for i, k := range teamKeys {
 		if k.id == id {
@@ -212,7 +213,8 @@ func indexOfKey(id string) int {
 	return 0
 }
 
-// makeCall takes the dollars and some tokens; a denied call takes nothing.
+// makeCall acquires an amount of dollars, some tokens and one request, and settles the lease. A denied or
+// blocked call takes nothing; any other error fails the test.
 func (w *World) makeCall(ctx context.Context, entity, model string, cost float64) {
 	amounts := dynalimit.Amounts{"usd": dynalimit.Dollars(cost), "usd-month": dynalimit.Dollars(cost), "tpm": int64(cost * 40_000), "rpm": 1}
 	if entity == "acme.search.prod" { // its own list has no tpm
@@ -225,10 +227,10 @@ func (w *World) makeCall(ctx context.Context, entity, model string, cost float64
 	}
 }
 
-// Call makes a call of an entity now.
-func (w *World) Call(entity string, cost float64) { w.makeCall(w.t.Context(), entity, Models[0], cost) }
+// CallNow makes a call of an entity now that costs this amount of dollars.
+func (w *World) CallNow(entity string, cost float64) { w.makeCall(w.t.Context(), entity, Models[0], cost) }
 
-// FollowStream adds the new records of the stream to usage.
+// FollowStream adds the new records of the stream to usage. An error fails the test.
 func (w *World) FollowStream(ctx context.Context) {
 	streams := w.DB.StreamsClient()
 	described, err := streams.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: w.stream})
@@ -260,7 +262,7 @@ func (w *World) FollowStream(ctx context.Context) {
 	}
 }
 
-// CloseHours closes the hours that are over.
+// CloseHours closes the due hours of usage. An error fails the test.
 func (w *World) CloseHours(ctx context.Context) {
 	_, err := w.closer.CloseDue(ctx)
 	require.NoError(w.t, err)

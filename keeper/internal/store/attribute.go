@@ -99,7 +99,7 @@ func (d *Decoder) Int(item Item, name string) int64 {
 // Picos returns an exact amount of money, or 0 if it is missing. For anything else it records an
 // error in d.Err.
 func (d *Decoder) Picos(item Item, name string) money.Picos {
-	p, err := money.Parse(d.number(item, name))
+	p, err := money.ParsePicos(d.number(item, name))
 	if err != nil {
 		d.Fail(name)
 	}

@@ -19,7 +19,7 @@ import (
 // contain all faults.
 func Parse(name string, data []byte) (*Manifest, error) {
 	var f file
-	r := yamlfile.Read(name, data, form, &f)
+	r := yamlfile.DecodeFile(name, data, form, &f)
 	d := &decoder{r, &Manifest{Name: DefaultName, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}}
 	d.decodeManifest(f)
 	if len(r.Problems) == 0 {
@@ -27,9 +27,9 @@ func Parse(name string, data []byte) (*Manifest, error) {
 		d.warnOfGroups()
 	}
 	if len(r.Problems) > 0 {
-		return nil, r.Problems.Sorted()
+		return nil, r.Problems.SortInPlace()
 	}
-	d.m.Warnings = d.m.Warnings.Sorted()
+	d.m.Warnings = d.m.Warnings.SortInPlace()
 	return d.m, nil
 }
 
@@ -43,7 +43,7 @@ type decoder struct {
 // nothing, for an empty reason, which means no fault.
 func (d *decoder) refuseValue(path, reason string) bool {
 	if reason != "" && !d.IsWrong(path) {
-		d.Wrong(d.Places[path], path, "%s", reason)
+		d.AddProblem(d.Places[path], path, "%s", reason)
 	}
 	return reason != ""
 }
@@ -114,7 +114,7 @@ func (d *decoder) applyVersion1(f file) {
 		}
 	}
 	if len(detached) > 0 {
-		d.m.Warnings = append(d.m.Warnings, d.Problem(below(below("entities", slices.Min(detached)), "parent"),
+		d.m.Warnings = append(d.m.Warnings, d.ProblemAt(below(below("entities", slices.Min(detached)), "parent"),
 			"does not count, because the file has version 1 (%s): write 'version: 2', and 'detached: true' where a parent is for order alone", countText(len(detached), "parent", "parents")))
 	}
 }
@@ -380,7 +380,7 @@ func (d *decoder) checkParents() {
 // warnUnknown adds a warning about a plan or an entity that the file does not contain. The table
 // may.
 func (d *decoder) warnUnknown(path, kind, name string) {
-	d.m.Warnings = append(d.m.Warnings, d.Problem(path, "%s %q is not in the file: if it is not in the table either, correct the name", kind, name))
+	d.m.Warnings = append(d.m.Warnings, d.ProblemAt(path, "%s %q is not in the file: if it is not in the table either, correct the name", kind, name))
 }
 
 // chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more

@@ -49,7 +49,7 @@ func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path strin
 		if n.Kind == yaml.ScalarNode && !null {
 			var reason string
 			if *to, reason = parseUnlimited(n.Value, yamlfile.IsQuoted(n)); reason != "" {
-				r.Wrong(yamlfile.PlaceOf(n), path, "%s", reason)
+				r.AddProblem(yamlfile.PlaceOf(n), path, "%s", reason)
 			}
 			return reflect.Value{}
 		}
@@ -57,7 +57,7 @@ func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path strin
 		if !null {
 			var reason string
 			if *to, reason = parsePercents(n); reason != "" {
-				r.Wrong(yamlfile.PlaceOf(n), path, "%s", reason)
+				r.AddProblem(yamlfile.PlaceOf(n), path, "%s", reason)
 			}
 			return reflect.Value{}
 		}

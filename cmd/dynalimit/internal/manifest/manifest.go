@@ -10,7 +10,7 @@ import (
 // MaxSize is the maximal size of a manifest, in bytes.
 const MaxSize = yamlfile.MaxSize
 
-var below = yamlfile.Below
+var below = yamlfile.JoinPath
 
 // DefaultName is the manager of items of a manifest without a name.
 const DefaultName = "manifest"

@@ -24,11 +24,11 @@ var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+
 // metadataAt decodes the value at a node to JSON values, with numbers as they are written. It
 // reports faults and deep nesting under path.
 func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
-	if n = r.Look(n, path); n == nil {
+	if n = r.Resolve(n, path); n == nil {
 		return nil
 	}
 	if depth > schema.MaxMetadataDepth {
-		r.Wrong(yamlfile.PlaceOf(n), path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
+		r.AddProblem(yamlfile.PlaceOf(n), path, "is nested too deep: at most %d levels are allowed", schema.MaxMetadataDepth)
 		return nil
 	}
 	switch n.Kind {
@@ -60,7 +60,7 @@ func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	case jsonNumber.MatchString(n.Value):
 		return json.Number(n.Value)
 	case tag == "!!int" || tag == "!!float":
-		r.Wrong(yamlfile.PlaceOf(n), path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.Value)
+		r.AddProblem(yamlfile.PlaceOf(n), path, "is %s, which JSON does not have as a number: write it in decimal digits, or in quotes", n.Value)
 	}
 	return n.Value
 }

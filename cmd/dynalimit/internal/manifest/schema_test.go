@@ -42,7 +42,7 @@ var compileOnce = sync.OnceValues(func() (*jsonschema.Schema, error) {
 func plainValue(t *testing.T, text string) any {
 	t.Helper()
 	var value any
-	yamlfile.Read("limits.yaml", []byte(text), yamlfile.Form{
+	yamlfile.DecodeFile("limits.yaml", []byte(text), yamlfile.Form{
 		Empty: "write something", Special: func(r *yamlfile.Reader, _ reflect.Value, n *yaml.Node, _ string) reflect.Value {
 			require.Empty(t, r.Problems, text)
 			value = plain(r, n)

@@ -22,7 +22,7 @@ import (
 func main() {
 	everything := func(string, string) (bool, error) { return true, nil }
 	makeCalls := func(t *testing.T) {
-		if err := (&walk{db: ddbmem.New(), out: flag.Arg(0)}).run(t.Context()); err != nil {
+		if err := (&walk{db: ddbmem.New(), out: flag.Arg(0)}).makeCalls(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
@@ -40,9 +40,9 @@ type walk struct {
 	out     string
 }
 
-// run makes the calls of each kind, with those that prepare them, and writes their coverage. It
-// fails if a kind makes another number of requests.
-func (w *walk) run(ctx context.Context) error {
+// makeCalls makes the calls of each kind and the calls that prepare them, and writes the coverage of each kind.
+// It fails if a kind makes another number of requests.
+func (w *walk) makeCalls(ctx context.Context) error {
 	repo, err := dynalimit.NewRepository(w.db.Client(), "limits", nil)
 	if err != nil {
 		return err
@@ -61,31 +61,31 @@ func (w *walk) run(ctx context.Context) error {
 		do       func(context.Context) error
 	}{
 		{"", -1, repo.CreateTable},
-		{"acquire cold", 2, w.acquire(one)},
+		{"acquire cold", 2, w.acquireCall(one)},
 		{"", -1, w.settleLease},
-		{"", -1, w.acquire(one)},
-		{"acquire warm", 1, w.acquire(one)},
+		{"", -1, w.acquireCall(one)},
+		{"acquire warm", 1, w.acquireCall(one)},
 		{"settle", 1, w.settleLease},
-		{"", -1, w.acquire(dynalimit.Amounts{"tpm": 90_000})},
+		{"", -1, w.acquireCall(dynalimit.Amounts{"tpm": 90_000})},
 		{"denial from memory", 0, w.denyCall(big)},
 		{"denial again", 0, w.denyCall(big)},
 	} {
-		if err := w.count(ctx, step.kind, step.requests, step.do); err != nil {
+		if err := w.measureCall(ctx, step.kind, step.requests, step.do); err != nil {
 			return fmt.Errorf("%s: %w", step.kind, err)
 		}
 	}
 	return nil
 }
 
-// acquire returns a call that acquires amounts and keeps the lease for settleLease.
-func (w *walk) acquire(amounts dynalimit.Amounts) func(context.Context) error {
+// acquireCall returns a function that acquires amounts and keeps the lease for settleLease.
+func (w *walk) acquireCall(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) (err error) {
 		w.lease, err = w.limiter.Acquire(ctx, "u", "m", amounts)
 		return err
 	}
 }
 
-// denyCall returns a call that must be denied. It fails after any other outcome.
+// denyCall returns a function that makes a call which must be denied. It fails after any other outcome.
 func (w *walk) denyCall(amounts dynalimit.Amounts) func(context.Context) error {
 	return func(ctx context.Context) error {
 		_, err := w.limiter.Acquire(ctx, "u", "m", amounts)
@@ -96,13 +96,14 @@ func (w *walk) denyCall(amounts dynalimit.Amounts) func(context.Context) error {
 	}
 }
 
+// settleLease settles the kept lease to 90 tpm.
 func (w *walk) settleLease(ctx context.Context) error {
 	return w.lease.Settle(ctx, dynalimit.Amounts{"tpm": 90})
 }
 
-// count makes a call and waits until all work that it started has ended. Unless kind is empty, it
-// writes the coverage, and returns an error for another number of requests.
-func (w *walk) count(ctx context.Context, kind string, requests int, do func(context.Context) error) error {
+// measureCall calls do and waits until all work that it started has ended. Unless kind is "", it writes the
+// coverage into a folder of that name, and fails for another number of requests.
+func (w *walk) measureCall(ctx context.Context, kind string, requests int, do func(context.Context) error) error {
 	synctest.Wait()
 	before := w.db.Meter().Requests()
 	if err := coverage.ClearCounters(); err != nil {

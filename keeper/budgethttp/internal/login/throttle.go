@@ -82,7 +82,7 @@ func networkOf(from netip.Addr) string {
 	if !from.IsValid() {
 		return "unknown"
 	}
-	return origin.Host(from).String()
+	return origin.HostAddress(from).String()
 }
 
 // clientEntity returns the id of the entity that limits the failed logins of a client at an address. There are

@@ -72,7 +72,7 @@ func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte)
 	h.Set("X-Should-Retry", strconv.FormatBool(refusal.Again))
 	if refusal.Wait > 0 {
 		ms := strconv.FormatInt(int64((refusal.Wait+time.Millisecond-1)/time.Millisecond), 10)
-		h.Set("Retry-After", problem.Seconds(refusal.Wait))
+		h.Set("Retry-After", problem.RetryAfterText(refusal.Wait))
 		h.Set("Retry-After-Ms", ms)
 		if s.again != nil && refusal.Again {
 			h.Set("X-Amz-Retry-After", ms)
