@@ -26,7 +26,7 @@ var (
 // staticFile is a file of a media type.
 type staticFile struct{ kind, text string }
 
-// readAsset returns the text of an embedded file. It panics if there is none of the name.
+// readAsset returns the text of an embedded file. It panics for an unknown name.
 func readAsset(name string) string {
 	text, err := assets.ReadFile("assets/" + name)
 	if err != nil {

@@ -275,7 +275,7 @@ func hasRaise(c admin.LimitConfig, p proposal) bool {
 }
 
 // planRaise stores the typed amount and end of a raise in p, and returns the diff. It refuses an end that is
-// over or does not exist in the zone. It refuses an amount that is no raise, unless it replaces one.
+// over or does not exist in the zone. It refuses an amount that does not raise the limit, unless it replaces a raise.
 func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
 	l, zone := t.limit.Limit, s.view.options.Location
 	var err error

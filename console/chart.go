@@ -188,6 +188,7 @@ func niceAbove(most float64) float64 {
 }
 
 // formatPixels formats a length in pixels with one decimal, for SVG.
-func formatPixels(n float64) string  { return strconv.FormatFloat(n, 'f', 1, 64) }
+func formatPixels(n float64) string { return strconv.FormatFloat(n, 'f', 1, 64) }
+
 // formatPercent formats a length in percent with two decimals and a percent sign, for SVG.
 func formatPercent(n float64) string { return strconv.FormatFloat(n, 'f', 2, 64) + "%" }

@@ -24,9 +24,11 @@ type bar struct {
 }
 
 // atMost returns the bound ≤ n.
-func atMost(n float64) bar  { return bar{"≤", n} }
+func atMost(n float64) bar { return bar{"≤", n} }
+
 // atLeast returns the bound ≥ n.
 func atLeast(n float64) bar { return bar{"≥", n} }
+
 // exactly returns the bound = n.
 func exactly(n float64) bar { return bar{"=", n} }
 

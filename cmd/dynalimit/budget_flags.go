@@ -84,6 +84,7 @@ type datedError struct{ error }
 
 // Error returns the text of the error, with days such as 20260131 as dates for people.
 func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
+
 // Unwrap returns the error with days in the library's form.
 func (e datedError) Unwrap() error { return e.error }
 

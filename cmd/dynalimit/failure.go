@@ -32,6 +32,7 @@ type failure struct {
 
 // Error returns the text of the wrapped error.
 func (f *failure) Error() string { return f.err.Error() }
+
 // Unwrap returns the error without its exit code.
 func (f *failure) Unwrap() error { return f.err }
 

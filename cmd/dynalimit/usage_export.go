@@ -204,6 +204,7 @@ type unwrittenFile struct {
 func (e *unwrittenFile) Error() string {
 	return term.Plain(e.path) + " cannot be written: " + e.err.Error()
 }
+
 // Unwrap returns the reason why the file cannot be written.
 func (e *unwrittenFile) Unwrap() error { return e.err }
 

@@ -124,8 +124,9 @@ type pieces struct{}
 
 // Get returns a new buffer of 2 KiB.
 func (pieces) Get() []byte { return make([]byte, 2<<10) }
+
 // Put drops a buffer.
-func (pieces) Put([]byte)  {}
+func (pieces) Put([]byte) {}
 
 // caller returns the entity of a request's API key, from a cache of a minute or from the table. It
 // returns an empty Caller for an unknown key, and for one without a parent.

@@ -7,7 +7,9 @@ import (
 )
 
 // FaultOn returns a function for SetFaults that applies a fault to all requests of an operation.
-func FaultOn(operation string, f ddbmem.Fault) ddbmem.FaultFunc { return FaultOnFirst(operation, -1, f) }
+func FaultOn(operation string, f ddbmem.Fault) ddbmem.FaultFunc {
+	return FaultOnFirst(operation, -1, f)
+}
 
 // FaultOnFirst returns a function for SetFaults that applies a fault to the first n requests of an operation,
 // or to all if n is negative.

@@ -228,7 +228,9 @@ func (w *World) makeCall(ctx context.Context, entity, model string, cost float64
 }
 
 // CallNow makes a call of an entity now that costs this amount of dollars.
-func (w *World) CallNow(entity string, cost float64) { w.makeCall(w.t.Context(), entity, Models[0], cost) }
+func (w *World) CallNow(entity string, cost float64) {
+	w.makeCall(w.t.Context(), entity, Models[0], cost)
+}
 
 // FollowStream adds the new records of the stream to usage. An error fails the test.
 func (w *World) FollowStream(ctx context.Context) {

@@ -52,6 +52,7 @@ func (c Change) changesPlan() bool {
 
 // isNeededBy reports whether other must not be made if c failed, because some calls would then have no limit.
 // Then c limits these calls, and other takes their earlier limits away.
+//
 //nolint:cyclop // a flat switch: one case per pair of scopes
 func (c Change) isNeededBy(other Change) bool {
 	mine, its := c.scope(), other.scope()
