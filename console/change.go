@@ -22,7 +22,7 @@ type changeForm struct {
 	ID, Verb, Class, Explain, Effect string
 	// Action is the address of the form, and Back the page of the entity.
 	Action, Back string
-	// Options are the limits or sources to choose from, with their label. None replaces them if there are none.
+	// Options are the limits or sources to choose from, with their label. None is the text without any.
 	TargetLabel string
 	Options     []target
 	None        string

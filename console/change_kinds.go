@@ -118,7 +118,7 @@ func (s subject) describeLimit(l dynalimit.Limit) string {
 var groupedAmount = regexp.MustCompile(`^\$?[0-9]{1,3}(,[0-9]{3})+([^0-9,][^,]*)?$`)
 
 // parseAmount parses the typed amount of a limit, above 0: micro-dollars for money, else tokens. It refuses
-// decimal commas, by which 2,50 would be 250, and amounts above mostAmount.
+// decimal commas (2,50 could be read as 250) and amounts above mostAmount.
 func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	if strings.Contains(text, ",") && !groupedAmount.MatchString(text) {
 		return 0, fmt.Errorf("%q has a comma that separates no thousands: write it like 1,000 or 2.50", text)

@@ -233,7 +233,7 @@ func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own b
 }
 
 // hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a
-// list of its own. It returns "" if there are none.
+// list of its own. It returns "" without any.
 func hiddenLimits(o admin.Owned, c catalog) string {
 	inForce, open, texts := map[string]bool{}, true, []string(nil)
 	for _, source := range sourcesOf(o, c) {

@@ -82,7 +82,7 @@ func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Loca
 	return g
 }
 
-// findGauge returns a pointer to the first gauge in all that fits, or nil if none does.
+// findGauge returns a pointer to the first gauge in all that fits, or nil.
 func findGauge(all []gauge, fits func(gauge) bool) *gauge {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return &all[i]

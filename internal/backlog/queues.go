@@ -69,7 +69,7 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 }
 
 // Admit adds the requested amounts to the queues of a bucket if all of them fit, and sets the Level of every
-// ask. If room is false, there is no memory for another bucket, and nothing was decided.
+// ask. If room is false, the memory is full, and nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,7 +97,7 @@ func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 }
 
 // Change adds positive amounts to the queues of a bucket, and takes out negative ones. It never denies. It does
-// nothing if there is no room for the bucket.
+// nothing for a bucket beyond the bound.
 func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

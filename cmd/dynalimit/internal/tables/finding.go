@@ -9,9 +9,9 @@ import (
 type Status string
 
 const (
-	// OK means that there is no fault.
+	// OK is the status without a fault.
 	OK Status = "ok"
-	// Hint means that there is no fault, but a possible improvement.
+	// Hint is the status of a possible improvement.
 	Hint Status = "hint"
 	// Warning means a possible future fault.
 	Warning Status = "warning"
@@ -25,7 +25,7 @@ const (
 type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
-	// Found is the observation, or the reason that there is none.
+	// Found is the observation, or the reason why it is missing.
 	Found string `json:"found"`
 	// Means is the consequence; empty without a fault.
 	Means string `json:"means,omitempty"`

@@ -32,7 +32,7 @@ type Plan struct {
 func (p Plan) Name() string { return aws.ToString(p.Input.TableName) }
 
 // Look reads the description and settings of a table and returns its state, without findings that are OK. A
-// missing table is no error: its state has the finding NoTable. It fails after a read error, unless the engine
+// missing table has the finding NoTable, and the error is nil. It fails after a read error, unless the engine
 // does not know the operation or the permission is optional.
 func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: p.Input.TableName})
