@@ -26,7 +26,7 @@ type Options struct {
 	RetentionDiffers func(stored Retention)
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
-	// Now is the clock by which alerts are decided. Defaults to time.Now.
+	// Now is the clock of alerts. Defaults to time.Now.
 	Now func() time.Time
 }
 

@@ -62,9 +62,9 @@ func quotaOf(a *schema.Alert) quota {
 	return quota{a.Keys.Entity(a.Entity), a.Resource, a.Limit, a.Window}
 }
 
-// takeMessage begins a message at a time, and returns its alerts: the highest threshold and the largest use first, but the
-// lower thresholds of a quota with its highest and before it. open is the number of alerts that wait, these included.
-// It returns nil if nothing is to be sent, two messages are under way, or the last began less than 5 s ago.
+// takeMessage begins a message at a time, and returns its alerts: the highest threshold and the largest use first,
+// but the lower thresholds of a quota with its highest and before it. open is the number of alerts that wait, these
+// included. It returns nil if nothing is to be sent, two messages are under way, or the last began less than 5 s ago.
 func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	if q.underWay >= mostUnderWay || now.Before(q.next) {
 		return nil, 0
@@ -125,8 +125,8 @@ func earlierOf(a, b time.Time) time.Time {
 	return a
 }
 
-// endMessage notes the answer to a message at a time: nil for a delivery. After a failure the alerts wait before the next try,
-// or are given up, if no try can help or they are a day old.
+// endMessage notes the answer to a message at a time: nil for a delivery. After a failure the alerts wait before the
+// next try, or are given up, if no try can help or they are a day old.
 func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 	q.underWay--
 	wait, lasting := retryOf(err)

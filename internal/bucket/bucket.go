@@ -257,8 +257,8 @@ type Way struct {
 	// be in the tokens.
 	Move bool
 	Form Form
-	// Slack is the gap below the burst at which the filling form accepts a bucket as full, and which it
-	// leaves: 0 to the burst less the take and what that leaves. The tokens in the slack are forfeited. Concurrent filling writes
+	// Slack is the gap below the burst at which the filling form accepts a bucket as full, and which it leaves: 0 to
+	// the burst less the take and what that leaves. The tokens in the slack are forfeited. Concurrent filling writes
 	// then pass each other's conditions.
 	Slack int64
 }

@@ -118,7 +118,8 @@ type Denied struct {
 	Balances []Balance
 	// RetryAfter is the longest wait of the exceeded limits, Never if one of them can never fit.
 	RetryAfter time.Duration
-	// batch means that the call is a batch call. special means that a waiter, a reservation or a quota has part in the denial.
+	// batch means that the call is a batch call. special means that a waiter, a reservation or a quota has part in
+	// the denial.
 	batch, special bool
 	room           [2]Balance
 }

@@ -39,9 +39,9 @@ func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]p
 	return target, c.checkTarget(target, true)
 }
 
-// Correct brings every level to a target, which Conclude then stores. final means that no further correction
-// follows, and ends that the lease ends. done means that the caller has nothing left to do: the correction is complete, though perhaps
-// unconfirmed at a level. held is locked; it is released meanwhile.
+// Correct brings every level to a target, which Conclude then stores. final means that no further correction follows,
+// and ends that the lease ends. done means that the caller has nothing left to do: the correction is complete, though
+// perhaps unconfirmed at a level. held is locked; it is released meanwhile.
 func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bool, held sync.Locker) (done bool, err error) {
 	if len(c.levels) == 0 && c.IsUnlocated() {
 		err := c.locateLevels(ctx, held)

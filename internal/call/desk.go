@@ -17,8 +17,8 @@ import (
 
 // Desk is the shared state of a limiter's calls and leases.
 type Desk struct {
-	// Lanes are this process's lanes, one a bucket. Clock is the limiter's, and NowMS is its time in Unix ms. Stopwatch measures
-	// durations. It is the uncorrected clock, because a correction is a step.
+	// Lanes are this process's lanes, one a bucket. Clock is the limiter's, and NowMS is its time in Unix ms.
+	// Stopwatch measures durations. It is the uncorrected clock, because a correction is a step.
 	Lanes            *lane.Registry
 	Clock, Stopwatch func() time.Time
 	NowMS            func() int64

@@ -38,8 +38,9 @@ func (e *estimates) add(sign int64) {
 // removeAll removes the estimates once, when the call has ended.
 func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
 
-// finishDenial sets ByEstimates in the balances of a denial where the request would fit without the
-// estimates of this process's open calls, or may fit without those of another process. A denied Acquire leaves a place beside waiters; at is nil for it.
+// finishDenial sets ByEstimates in the balances of a denial where the request would fit without the estimates of this
+// process's open calls, or may fit without those of another process. A denied Acquire leaves a place beside waiters;
+// at is nil for it.
 func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return

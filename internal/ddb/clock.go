@@ -16,10 +16,10 @@ const skewTolerance = time.Second
 // wrong.
 const relearnAfter = 10 * time.Minute
 
-// Clock is the one source of time, and of order within the process. It learns the offset to DynamoDB from the Date of answers. An answer dated
-// D, to a request sent at a and read at b, shows that the server's clock was in [D, D+1 s) between them, so
-// the offset lies in (D-b, D+1s-a). Successive answers narrow the interval. A contradicting answer means that
-// a clock stepped; the interval then starts anew.
+// Clock is the one source of time, and of order within the process. It learns the offset to DynamoDB from the Date of
+// answers. An answer dated D, to a request sent at a and read at b, shows that the server's clock was in [D, D+1 s)
+// between them, so the offset lies in (D-b, D+1s-a). Successive answers narrow the interval. A contradicting answer
+// means that a clock stepped; the interval then starts anew.
 type Clock struct {
 	// Source returns the uncorrected time of this process. It never changes.
 	Source  func() time.Time

@@ -90,9 +90,8 @@ type Proposal struct {
 	Returning bool
 }
 
-// Propose decides how to charge the bucket as a part of a transaction, for a caller. refused is the number of refusals of its
-// call. A denial needs an image at most a second old. So does
-// every proposal if certain is set.
+// Propose decides how to charge the bucket as a part of a transaction, for a caller. refused is the number of
+// refusals of its call. A denial needs an image at most a second old. So does every proposal if certain is set.
 func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, by Caller, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
 	o.Refusals, o.Model, o.Batch = refused, model, by.Batch

@@ -65,11 +65,11 @@ func (l *Lane) next() *turn {
 	}
 }
 
-// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket.
-// own is the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. The turn is nil, and
-// this goroutine must stop, if nothing but riders is queued, or if a new goroutine continues because own must not send the
-// write or wait for it. The turn is nil too if the write must wait for the time wait. beginTurn checks the queue
-// and the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
+// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket. own is
+// the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. The turn is nil, and this
+// goroutine must stop, if nothing but riders is queued, or if a new goroutine continues because own must not send the
+// write or wait for it. The turn is nil too if the write must wait for the time wait. beginTurn checks the queue and
+// the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
 func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	x := l.extra.Load()
 	if x != nil {

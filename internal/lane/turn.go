@@ -10,10 +10,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// turn is one batch of a lane: its ops, a copy of the knowledge that decides them, the decision, and the
-// write in flight. Lane.beginTurn fills it, prepare decides it, launch gives the
-// write its id, deliver sends it, and Lane.recordAnswer books the outcome in the lane. It belongs to the goroutine that runs the lane. Between two tries it can move to
-// another one, as a whole: a copy would send a give-back twice.
+// turn is one batch of a lane: its ops, a copy of the knowledge that decides them, the decision, and the write in
+// flight. Lane.beginTurn fills it, prepare decides it, launch gives the write its id, deliver sends it, and
+// Lane.recordAnswer books the outcome in the lane. It belongs to the goroutine that runs the lane. Between two tries
+// it can move to another one, as a whole: a copy would send a give-back twice.
 type turn struct {
 	owner *Registry
 	lane  *Lane

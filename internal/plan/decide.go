@@ -31,8 +31,8 @@ type Excluded struct {
 const laterAfter = 2
 
 // Decide decides one write and the fate of each ask. Adjusts must come before takes, and batch calls last; it admits
-// the takes in their order. After refusals it takes only a share of the tokens in the bucket. Processes that each take all
-// of it refuse each other, while takes of a part commute. room is space for the rows.
+// the takes in their order. After refusals it takes only a share of the tokens in the bucket. Processes that each
+// take all of it refuse each other, while takes of a part commute. room is space for the rows.
 func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Admit(v, asks, room, rules)
 	if d.prefetches {

@@ -116,7 +116,8 @@ type Reading struct {
 // noteSkew bounds the end of a reservation, in ms after the time in which an empty bucket fills.
 const noteSkew = 1000
 
-// IsReserved reports whether a waiter of another process and of the same class has reserved amounts. lane is the id of the own lane.
+// IsReserved reports whether a waiter of another process and of the same class has reserved amounts. lane is the id
+// of the own lane.
 func (r Reading) IsReserved(lane uint32) bool { return r.reservation(lane) != nil }
 
 // reservation returns the note of another lane's reservation; nil without one. It ignores a reservation that ends

@@ -72,8 +72,8 @@ func (a *Alert) Key() Key {
 	return Key{a.Keys.Entity(a.Entity), fmt.Sprintf("%s%s#%s#%s%d#%03d#%d#%s", skAlertPrefix, a.Resource, a.Limit, a.Windows.Unit(), a.Window, a.Percent, a.Amount, a.Bucket)}
 }
 
-// ShownAlert is an alert in the form of users. aggregator.Alert describes its fields. Each is converted into the other, so
-// both have the same fields.
+// ShownAlert is an alert in the form of users. aggregator.Alert describes its fields. Each is converted into the
+// other, so both have the same fields.
 type ShownAlert struct {
 	ID                                 string
 	Namespace, Entity, Resource, Limit string

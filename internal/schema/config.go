@@ -261,8 +261,8 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads the debts, reserves, shadows and alerts of c's limits, the lifted limits and the raises into c. It fails for a
-// malformed one.
+// readMore reads the debts, reserves, shadows and alerts of c's limits, the lifted limits and the raises into c. It
+// fails for a malformed one.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
