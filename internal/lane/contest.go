@@ -134,7 +134,7 @@ func (l *Line) won(image *schema.Image, now float64) {
 func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.head && w.batch == (l.first != nil) })
+	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.batch == (l.first != nil) && w.head })
 	if at < 0 || image == nil || tried[at].cfg == nil {
 		return
 	}
