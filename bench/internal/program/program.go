@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -56,8 +57,14 @@ func RunVirtual(f func(ctx context.Context) error) (err error) {
 		ran = true
 		synctest.Test(t, func(t *testing.T) { err = f(t.Context()) })
 	}}
+	if err := flag.Set("test.skip", ""); err != nil { // it names tests of the caller's
+		return err
+	}
 	if !testing.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{test}) {
 		return errors.Join(err, errors.New("the run in virtual time failed"))
+	}
+	if !ran {
+		return errors.New("the run in virtual time was skipped")
 	}
 	return err
 }
