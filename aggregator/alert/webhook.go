@@ -12,9 +12,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -35,7 +37,11 @@ type WebhookOptions struct {
 	// Secrets sign the requests as Standard Webhooks say (HMAC-SHA256): each in base64, with or without the prefix
 	// whsec_, of 24 to 64 bytes. Give two while you replace one. Defaults to no signature.
 	Secrets []string
-	// Transport makes the requests. Defaults to http.DefaultTransport.
+	// AllowPrivate lets the address be in a private network. Without it a webhook connects to no private, loopback or
+	// link-local address, whatever its host name resolves to; a loopback host in the address itself is allowed. A proxy of
+	// the environment decides for itself. Defaults to false.
+	AllowPrivate bool
+	// Transport makes the requests, and AllowPrivate does not count. Defaults to one like http.DefaultTransport.
 	Transport http.RoundTripper
 	// Now is the clock of signatures. Defaults to time.Now.
 	Now func() time.Time
@@ -85,6 +91,9 @@ func NewWebhook(address string, opts *WebhookOptions) (*Webhook, error) {
 	if w.now == nil {
 		w.now = time.Now
 	}
+	if o.Transport == nil {
+		o.Transport = newTransport(u, o.AllowPrivate)
+	}
 	w.client = &http.Client{Transport: o.Transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return w, nil
 }
@@ -93,6 +102,28 @@ func NewWebhook(address string, opts *WebhookOptions) (*Webhook, error) {
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// newTransport returns the transport of a webhook. It connects to public addresses alone, unless private ones are allowed,
+// the address names a loopback host, or a proxy of the environment connects.
+func newTransport(u *url.URL, private bool) http.RoundTripper {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && !private && !isLoopback(u.Hostname()) {
+		t.DialContext = (&net.Dialer{Timeout: sendTimeout, Control: refusePrivate}).DialContext
+	}
+	return t
+}
+
+// refusePrivate returns an error for a resolved address that is not public.
+func refusePrivate(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := at.Addr().Unmap(); ip.IsPrivate() || !ip.IsGlobalUnicast() {
+		return fmt.Errorf("%s is not a public address; allow private ones if the receiver is in your network", ip)
+	}
+	return nil
 }
 
 // lastOf returns the last n bytes of a text.

@@ -121,9 +121,40 @@ func TestTextIsNoMarkup(t *testing.T) {
 	m.Alerts[0].Entity, m.Alerts[0].Limit, m.Alerts[0].Percent = "<!channel> &\n\u0007", strings.Repeat("é", 100), 100
 	text := Text(m)
 	assert.NotContains(t, text, "<!channel>")
-	assert.Contains(t, text, "&lt;!channel&gt; &amp; has used or reserved 100 % of "+strings.Repeat("é", 80)+"… of the day")
+	assert.Contains(t, text, "&lt;!channel&gt; &amp; was denied a call by "+strings.Repeat("é", 80)+"… of the day")
 	assert.Contains(t, text, "1 of 12340 alerts; the others follow.")
 	assert.Contains(t, text, "more than a day old")
 	assert.Equal(t, "-$0.50", AmountText("usd", -500_000_000))
 	assert.Equal(t, "12.5", exactText("", 12_500))
+}
+
+// A host whose name resolves to an address of the sender's own network is refused at each connection, unless it is
+// allowed. No request is made.
+func TestPrivateReceivers(t *testing.T) {
+	for address, public := range map[string]bool{
+		"93.184.215.14:443": true, "[2606:2800:21f:cb07::1]:443": true,
+		"10.1.2.3:443": false, "172.16.0.1:443": false, "192.168.1.1:443": false, "127.0.0.1:443": false, "169.254.169.254:80": false, "0.0.0.0:443": false,
+		"[::1]:443": false, "[fe80::1]:443": false, "[fd00:ec2::254]:80": false, "[::ffff:10.1.2.3]:443": false, "[::ffff:127.0.0.1]:443": false, "224.0.0.1:443": false, "x": false,
+	} {
+		assert.Equal(t, public, refusePrivate("tcp", address, nil) == nil, address)
+	}
+	asked := 0
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked++ }))
+	defer s.Close()
+	address := strings.Replace(s.URL, "127.0.0.1", "0.0.0.0", 1) + "/T0/very-secret" // reaches the loopback host as well
+	for _, allowed := range []bool{false, true} {
+		w, err := NewWebhook(address, &WebhookOptions{AllowPrivate: allowed})
+		require.NoError(t, err)
+		w.client.Transport.(*http.Transport).TLSClientConfig = s.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+		w.client.Transport.(*http.Transport).TLSClientConfig.ServerName = "example.com"
+		err = w.Send(t.Context(), someMessage())
+		if allowed {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, "not a public address")
+		assert.NotContains(t, err.Error(), "very-se")
+		assert.Zero(t, asked)
+	}
+	assert.Equal(t, 1, asked)
 }

@@ -21,6 +21,7 @@ const (
 type alertFlags struct {
 	AlertWebhook string `help:"File with the address of a webhook that gets the alerts of limits. Default: the address in DYNALIMIT_ALERT_WEBHOOK, or no webhook." placeholder:"FILE"`
 	AlertSecret  string `help:"File with the secret that signs its requests, as Standard Webhooks say; a second line is a second secret. Default: DYNALIMIT_ALERT_SECRET, or no signature." placeholder:"FILE"`
+	AlertPrivate bool   `help:"Let the webhook be in a private network. Without it a name that resolves to a private, loopback or link-local address is refused."`
 	AlertFormat  string `help:"Body of its requests: json, or slack for the text alone." enum:"json,slack" default:"json"`
 }
 
@@ -48,7 +49,7 @@ func (f alertFlags) newDeliverer(client *dynamodb.Client, table string, note fun
 	if err != nil {
 		return nil, err
 	}
-	hook, err := alert.NewWebhook(address, &alert.WebhookOptions{Format: alert.Format(f.AlertFormat), Secrets: strings.Fields(secrets)})
+	hook, err := alert.NewWebhook(address, &alert.WebhookOptions{Format: alert.Format(f.AlertFormat), Secrets: strings.Fields(secrets), AllowPrivate: f.AlertPrivate})
 	if err != nil {
 		return nil, badInput("the webhook of alerts: %w", err)
 	}
