@@ -1,6 +1,8 @@
 package dynalimit_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -77,5 +80,168 @@ func TestDenialBringsAlerts(t *testing.T) {
 		s.clock.advance(2 * time.Second)
 		s.peer(nil).deny("key", dynalimit.Amounts{"tpd": 1})
 		assert.Equal(t, []string{"tpd@100"}, s.image("key").Extras.Alerts)
+	})
+}
+
+// markedProcess is a process in virtual time with a quota of 100 a day that has an alert of denials, 95 of it used.
+func markedProcess(t *testing.T, test func(s *process, mark func() string)) {
+	t.Helper()
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.advanceTo("2099-01-23T19:00:00Z")
+		s.limits(admin.Scope{Everyone: true, Resource: model}, dynalimit.DailyQuota("tpd", 100, "").WithAlerts(50, 100))
+		s.acquire("key", dynalimit.Amounts{"tpd": 95})
+		test(s, func() string {
+			<-time.After(3 * time.Second)
+			return schema.Text(s.item("key"), "v_tpd@!")
+		})
+	})
+}
+
+// A denial by a nearly spent quota is marked once for a window and an amount, by a read and a write of no caller. The mark
+// changes nothing else of the bucket.
+func TestDenialIsMarked(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		before := s.item("key")
+		assert.Zero(s.t, s.used(func() { s.deny("key", dynalimit.Amounts{"tpd": 6}) }).Requests())
+		used := s.used(func() {
+			s.deny("key", dynalimit.Amounts{"tpd": 6})
+			assert.NotEmpty(s.t, mark())
+		})
+		assert.Equal(s.t, int64(2+1), used.Requests(), "and the look of this test")
+		assert.InDelta(s.t, 1, used.WriteUnits(), 0)
+		marked := s.item("key")
+		delete(marked, "v_tpd@!")
+		assert.Equal(s.t, before, marked)
+
+		assert.Equal(s.t, int64(1), s.used(func() {
+			s.deny("key", dynalimit.Amounts{"tpd": 6})
+			mark()
+		}).Requests(), "once")
+		first := mark()
+		s.advanceTo("2099-01-24T19:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"tpd": 95})
+		assert.Equal(s.t, first, mark(), "of the day before")
+		s.deny("key", dynalimit.Amounts{"tpd": 6})
+		second := mark()
+		assert.NotEqual(s.t, first, second)
+		s.limits(admin.Scope{Everyone: true, Resource: model}, dynalimit.DailyQuota("tpd", 99, "").WithAlerts(50, 100))
+		s.clock.advance(2 * time.Second)
+		s.peer(nil).deny("key", dynalimit.Amounts{"tpd": 6})
+		assert.NotEqual(s.t, second, mark(), "another amount")
+	})
+}
+
+// These calls say nothing of the quota: one above all of it, one too large for what is left of it, and a dry run.
+func TestDenialsThatAreNotMarked(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		s.deny("key", dynalimit.Amounts{"tpd": 101})
+		assert.Empty(s.t, mark())
+		_, err := s.limiter.Check(s.t.Context(), "key", model, dynalimit.Amounts{"tpd": 6})
+		require.NoError(s.t, err)
+		assert.Empty(s.t, mark())
+		s.acquire("other", dynalimit.Amounts{"tpd": 55})
+		s.deny("other", dynalimit.Amounts{"tpd": 50})
+		mark()
+		assert.Empty(s.t, schema.Text(s.item("other"), "v_tpd@!"))
+	})
+}
+
+// A denial whose tokens come back before the mark is not marked. One that a silent table or a role keeps from being
+// marked fails no call.
+func TestMarkOfADenialFails(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		lease := s.acquire("other", dynalimit.Amounts{"tpd": 95})
+		s.deny("other", dynalimit.Amounts{"tpd": 6})
+		require.NoError(s.t, lease.Rollback(s.t.Context()))
+		mark()
+		assert.Empty(s.t, schema.Text(s.item("other"), "v_tpd@!"))
+
+		s.deny("key", dynalimit.Amounts{"tpd": 6})
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			return ddbmem.Fault{Drop: strings.Contains(string(r.Body), "v_tpd@!")}
+		})
+		assert.Empty(s.t, mark())
+		s.db.SetFaults(nil)
+		s.deny("key", dynalimit.Amounts{"tpd": 6})
+		assert.NotEmpty(s.t, mark(), "a lost write is tried again with the next denial")
+	})
+	markedProcess(t, func(s *process, mark func() string) {
+		s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			if strings.Contains(string(r.Body), "v_tpd@!") {
+				return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException"}}
+			}
+			return ddbmem.Fault{}
+		})
+		for range 5 {
+			s.deny("key", dynalimit.Amounts{"tpd": 6})
+			assert.Empty(s.t, mark())
+		}
+	})
+}
+
+// Of 200 processes that deny at the same time, few write the mark.
+func TestMarksOfManyProcesses(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		peers := make([]*process, 200)
+		for i := range peers {
+			peers[i] = s.peer(nil)
+		}
+		used := s.used(func() {
+			for _, p := range peers {
+				p.deny("key", dynalimit.Amounts{"tpd": 6})
+			}
+			assert.NotEmpty(s.t, mark())
+		})
+		assert.LessOrEqual(s.t, used.Operations["UpdateItem"].Requests, int64(10))
+	})
+}
+
+// Added tokens raise the quota of alerts for the window, and the next denial tells anew. A bucket without alerts gets the
+// tokens alone.
+func TestGrantsRaiseTheQuotaOfAlerts(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		buckets := s.repo.admin().Buckets
+		quota := func() schema.AlertedQuota { return schema.AlertedQuotas(s.item("key"))[0] }
+		s.deny("key", dynalimit.Amounts{"tpd": 6})
+		assert.NotEmpty(s.t, mark())
+		require.True(s.t, quota().Denied)
+		for i, add := range []func(id string) (*admin.BucketRefill, error){
+			func(id string) (*admin.BucketRefill, error) {
+				return buckets.GrantWindow(s.t.Context(), "key", model, id, dynalimit.Amounts{"tpd": 20})
+			},
+			func(id string) (*admin.BucketRefill, error) {
+				return buckets.TopUp(s.t.Context(), "key", model, id, dynalimit.Amounts{"tpd": 20})
+			},
+			func(id string) (*admin.BucketRefill, error) {
+				return buckets.Reset(s.t.Context(), "key", model, id)
+			},
+		} {
+			before := quota()
+			refill, err := add(fmt.Sprint("op-", i))
+			require.NoError(s.t, err)
+			after := quota()
+			gained := 1000 * (refill.After["tpd"] - refill.Before["tpd"])
+			require.Positive(s.t, gained)
+			assert.Equal(s.t, before.Amount+gained, after.Amount)
+			assert.Equal(s.t, before.Used, after.Used)
+			assert.False(s.t, after.Denied)
+			s.clock.advance(2 * time.Second)
+			s.acquire("key", dynalimit.Amounts{"tpd": refill.After["tpd"] - 5})
+			s.deny("key", dynalimit.Amounts{"tpd": 6})
+			assert.NotEmpty(s.t, mark())
+			require.True(s.t, quota().Denied)
+		}
+		s.advanceTo("2099-01-24T19:00:00Z")
+		s.acquire("key", dynalimit.Amounts{"tpd": 95})
+		assert.Equal(s.t, int64(100_000), quota().Amount, "of a new window")
+		_, err := buckets.GrantWindow(s.t.Context(), "key", model, "op-last", dynalimit.Amounts{"tpd": 20})
+		require.NoError(s.t, err)
+		grants := 0
+		for attr := range s.item("key") {
+			if strings.HasPrefix(attr, "v_tpd@+") {
+				grants++
+			}
+		}
+		assert.Equal(s.t, 1, grants, "those of other windows go")
 	})
 }

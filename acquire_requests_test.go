@@ -313,14 +313,23 @@ func TestMoneyRequests(t *testing.T) {
 			take(s)
 			s.wire.KeepLast()
 		},
+		"money_denial": func(s *scene) { // a denial is marked, because of an alert at 100 %
+			s.limits(admin.Scope{Everyone: true, Resource: group}, usd.WithAlerts(50, 100), tpm)
+			s.acquire("user-1", dynalimit.Amounts{"usd": 49_000_000})
+			s.wire.Take()
+			s.deny("user-1", dynalimit.Amounts{"usd": 2_000_000})
+			<-time.After(3 * time.Second)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newScene(t, nil)
-			s.ofGroup(model)
-			s.limits(admin.Scope{Everyone: true, Resource: group}, usd, tpm)
-			s.wire.Take()
-			do(s)
-			assertGolden(t, name, s.wire.Take())
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, nil)
+				s.ofGroup(model)
+				s.limits(admin.Scope{Everyone: true, Resource: group}, usd, tpm)
+				s.wire.Take()
+				do(s)
+				assertGolden(t, name, s.wire.Take())
+			})
 		})
 	}
 }

@@ -71,8 +71,8 @@ type Limit struct {
 	// to a longer Hold.
 	Longest time.Duration
 	// AlertAt are the percentages of a quota, 1 to 100, at which its use is told to people (package
-	// aggregator/alert), at most 8. 100 is the whole quota: calls that no longer fit are denied before it. They do
-	// not change what the limit admits.
+	// aggregator/alert), at most 8. 100 means that a call was denied because the quota is nearly used up. They do not
+	// change what the limit admits.
 	AlertAt Percentages
 }
 

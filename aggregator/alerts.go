@@ -20,10 +20,10 @@ type Alert struct {
 	ID string
 	// Namespace, Entity, Resource and Limit name the quota.
 	Namespace, Entity, Resource, Limit string
-	// Percent is the threshold.
+	// Percent is the threshold: the used or reserved part of the quota, below 100. 100 means that a call was denied.
 	Percent int
-	// Amount is the quota without grants, and Used the used or reserved part of it, less grants, in millitokens, of money
-	// in thousandths of a micro-dollar. Used may be lower again: estimates come back.
+	// Amount is the quota with its grants in the window, and Used the used or reserved part of it, in millitokens, of
+	// money in thousandths of a micro-dollar. Used may be lower again: estimates come back.
 	Amount, Used int64
 	// Unit is "usd" for money, else empty.
 	Unit string
@@ -96,7 +96,7 @@ func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key]
 func (s *alertStage) decide(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
 	for len(due) > 0 {
 		n := 1
-		for n < len(due) && due[n].SameWindow(&due[n-1]) {
+		for n < len(due) && due[n].Percent != schema.WholeQuota && due[n].SameWindow(&due[n-1]) { // a denial says nothing of lower ones
 			n++
 		}
 		some, err := s.decideWindow(ctx, due[:n])

@@ -35,6 +35,8 @@ type spentBucket struct {
 	amount, used int64
 	alerts       string
 	counted      int64
+	denied       string // the mark of a denial
+	granted      int64  // in the window
 }
 
 // item returns the bucket as it is stored; nil without one.
@@ -47,10 +49,17 @@ func (b spentBucket) item() map[string]types.AttributeValue {
 	}
 	item := map[string]types.AttributeValue{
 		"ci": &types.AttributeValueMemberB{Value: []byte(fmt.Sprint("life ", b.life))}, "q_usd_w": number(b.window), "q_usd_z": &types.AttributeValueMemberS{Value: "month UTC"},
-		"q_usd_bx": number(b.amount), "q_usd_tk": number(b.amount - b.used), "q_usd_tc": number(b.counted), "v_usd": &types.AttributeValueMemberS{Value: "usd"},
+		"q_usd_bx": number(b.amount), "q_usd_tk": number(b.amount + b.granted - b.used), "q_usd_tc": number(b.counted), "v_usd": &types.AttributeValueMemberS{Value: "usd"},
 	}
 	if b.alerts != "" {
 		item["v_usd@"] = &types.AttributeValueMemberS{Value: b.alerts}
+	}
+	if b.granted != 0 {
+		item[fmt.Sprint("v_usd@+", b.window)] = number(b.granted)
+		item[fmt.Sprint("v_usd@+", b.window-1)] = number(7) // until a grant removes it
+	}
+	if b.denied != "" {
+		item["v_usd@!"] = &types.AttributeValueMemberS{Value: b.denied}
 	}
 	return item
 }
@@ -58,12 +67,15 @@ func (b spentBucket) item() map[string]types.AttributeValue {
 // reached returns the names of the alerts that a state of the bucket is at.
 func (b spentBucket) reached() (names []string) {
 	for text := range strings.SplitSeq(b.alerts, ",") {
-		if p, _ := strconv.ParseInt(text, 10, 64); p > 0 && b.life > 0 && b.used*100 >= p*b.amount {
-			names = append(names, fmt.Sprintf("%s %d %d %d%% of %d", b.entity, b.life, b.window, p, b.amount))
+		if p, _ := strconv.ParseInt(text, 10, 64); p > 0 && b.life > 0 && (p < 100 && b.used*100 >= p*(b.amount+b.granted) || p == 100 && b.denied == b.mark()) {
+			names = append(names, fmt.Sprintf("%s %d %d %d%% of %d", b.entity, b.life, b.window, p, b.amount+b.granted))
 		}
 	}
 	return names
 }
+
+// mark returns the mark of a denial by the quota.
+func (b spentBucket) mark() string { return fmt.Sprint(b.window, " ", b.amount) }
 
 // change returns the record of a change of a bucket.
 func change(seq int, at time.Time, before, after spentBucket) aggregator.Record {
@@ -110,9 +122,10 @@ func newAlertHistory(rt *rapid.T, buckets, steps int) alertHistory {
 		b := spentBucket{entity: fmt.Sprint("key-", i), window: march, amount: 1000, alerts: "50,80,95"}
 		for seq := 1; seq <= steps; seq++ {
 			before := b
-			switch step := rapid.SampledFrom([]string{"use", "use", "use", "use", "use", "back", "window", "anew", "alerts", "amount"}).Draw(rt, "step"); {
+			switch step := rapid.SampledFrom([]string{"use", "use", "use", "use", "use", "back", "window", "anew", "alerts", "amount", "deny", "grant"}).Draw(rt, "step"); {
 			case b.life == 0 || step == "anew":
-				b.life, b.used, b.counted = b.life+1, 0, 0
+				b.life, b.used, b.counted, b.denied = b.life+1, 0, 0, ""
+				b.granted = 0
 			case step == "use":
 				n := rapid.Int64Range(1, 400).Draw(rt, "used")
 				b.used, b.counted = b.used+n, b.counted+n
@@ -120,12 +133,16 @@ func newAlertHistory(rt *rapid.T, buckets, steps int) alertHistory {
 				n := rapid.Int64Range(0, b.used).Draw(rt, "back")
 				b.used, b.counted = b.used-n, b.counted-n
 			case step == "window": // with the debt
-				b.window, b.used = b.window+1, max(0, b.used-b.amount)
+				b.window, b.used, b.granted = b.window+1, max(0, b.used-b.amount-b.granted), 0
 			case step == "alerts":
-				b.alerts = rapid.SampledFrom([]string{"", "50", "80", "50,80,95", "20,100"}).Draw(rt, "alerts")
+				b.alerts = rapid.SampledFrom([]string{"", "50", "80", "50,80,95,100", "20,100"}).Draw(rt, "alerts")
 			case step == "amount":
 				change := rapid.SampledFrom([]int64{500, 1000, 2000}).Draw(rt, "amount")
 				b.amount = change
+			case step == "deny":
+				b.denied = b.mark()
+			case step == "grant":
+				b.granted, b.denied = b.granted+rapid.Int64Range(1, 500).Draw(rt, "granted"), ""
 			}
 			for _, name := range b.reached() {
 				h.may[name] = true
@@ -301,5 +318,39 @@ func TestAlertsOfARoleWithoutThem(t *testing.T) {
 		require.Error(t, r.Alerts[0].Err)
 		assert.Empty(t, storedAlerts(t, db))
 		db.SetFaults(nil)
+	})
+}
+
+// The whole requests that decide an alert, and their units: a read, and a write with its index. Repeated records cost
+// nothing.
+func TestAlertRequests(t *testing.T) {
+	alertBubble(t, 1, func(ctx context.Context, db *ddbmem.DB, p []*aggregator.Processor) {
+		b := spentBucket{entity: "key-1", life: 1, window: march, amount: 1000, alerts: "50,80"}
+		spent := b
+		spent.used = 700
+		_, err := p[0].Process(ctx, []aggregator.Record{change(1, noon, spentBucket{}, spentBucket{entity: "key-2", life: 1, amount: 1, counted: 1})}) // reads the retention
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var shapes []string
+		db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+			mu.Lock()
+			defer mu.Unlock()
+			shapes = append(shapes, shapeOf(t, r))
+			return ddbmem.Fault{}
+		})
+		for range 2 {
+			before := db.Meter()
+			r, err := p[0].Process(ctx, []aggregator.Record{change(1, noon, b, spent)})
+			require.NoError(t, err)
+			used := db.Meter().Sub(before)
+			t.Logf("%d alerts: %.1f read units, %.1f write units", len(r.Alerts), used.ReadUnits(), used.WriteUnits())
+			if len(r.Alerts) == 0 {
+				assert.Zero(t, used.Requests())
+				continue
+			}
+			assert.InDelta(t, 0.5, used.ReadUnits(), 0)
+			assert.InDelta(t, 2, used.WriteUnits(), 0)
+		}
+		assertShapes(t, "alert_requests.txt", shapes)
 	})
 }

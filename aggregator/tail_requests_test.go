@@ -47,19 +47,10 @@ func TestTailRequests(t *testing.T) {
 			if !bytes.Contains(r.Body, []byte("TAIL#")) {
 				return ddbmem.Fault{}
 			}
-			var body any
-			if !assert.NoError(t, json.Unmarshal(r.Body, &body)) {
-				return ddbmem.Fault{}
-			}
-			sorted, err := json.MarshalIndent(body, "", "  ")
-			assert.NoError(t, err)
-			shape := strings.ReplaceAll(string(sorted), `\u003c`, "<")
-			for _, c := range chance {
-				shape = c.pattern.ReplaceAllString(shape, c.as)
-			}
+			shape := shapeOf(t, r)
 			mu.Lock()
 			defer mu.Unlock()
-			if shape = r.Operation + "\n" + shape + "\n"; !slices.Contains(shapes, shape) {
+			if !slices.Contains(shapes, shape) {
 				shapes = append(shapes, shape)
 			}
 			return ddbmem.Fault{}
@@ -73,8 +64,26 @@ func TestTailRequests(t *testing.T) {
 		assert.EqualValues(t, 1, h.total())
 	})
 	slices.Sort(shapes) // those of the lease and of shards are made beside each other
-	path := filepath.Join("testdata", "tail_requests.txt")
-	got := strings.Join(shapes, "\n")
+	assertShapes(t, "tail_requests.txt", shapes)
+}
+
+// shapeOf returns the text of a request, without what differs from one run to another.
+func shapeOf(t require.TestingT, r *ddbmem.Request) string {
+	var body any
+	require.NoError(t, json.Unmarshal(r.Body, &body))
+	sorted, err := json.MarshalIndent(body, "", "  ")
+	require.NoError(t, err)
+	shape := strings.ReplaceAll(string(sorted), `\u003c`, "<")
+	for _, c := range chance {
+		shape = c.pattern.ReplaceAllString(shape, c.as)
+	}
+	return r.Operation + "\n" + shape + "\n"
+}
+
+// assertShapes compares the texts of requests with a golden file.
+func assertShapes(t *testing.T, file string, shapes []string) {
+	t.Helper()
+	path, got := filepath.Join("testdata", file), strings.Join(shapes, "\n")
 	if *update {
 		require.NoError(t, os.MkdirAll("testdata", 0o755))         //nolint:gosec // a folder of files that are shown
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644)) //nolint:gosec // a file that is shown

@@ -235,3 +235,56 @@ func TestOneDelivers(t *testing.T) {
 		}
 	})
 }
+
+// For a day an alert is decided each half hour, while the receiver fails, hangs or answers late. Each is delivered.
+func TestADayOfABadReceiver(t *testing.T) {
+	inRoom(t, func(r *room) {
+		var delivered sync.Map
+		r.fails = func(n int, m Message) error {
+			switch n % 4 {
+			case 1:
+				return errors.New("down")
+			case 2:
+				<-time.After(sendTimeout) // hangs until its time is over
+				return context.DeadlineExceeded
+			case 3:
+				<-time.After(sendTimeout - time.Millisecond)
+			}
+			for _, a := range m.Alerts {
+				delivered.Store(a.ID, true)
+			}
+			return nil
+		}
+		var deliverer sync.WaitGroup
+		deliverer.Go(func() { r.run(25 * time.Hour) })
+		const alerts = 48
+		for i := range alerts {
+			r.store(1, 1+i)
+			<-time.After(30 * time.Minute)
+		}
+		deliverer.Wait()
+		open, sent, failed := r.states()
+		assert.Equal(t, []int{0, alerts, 0}, []int{open, sent, failed})
+		n := 0
+		delivered.Range(func(_, _ any) bool { n++; return true })
+		assert.Equal(t, alerts, n)
+	})
+}
+
+// The mark of a delivery costs a write, and two of the index, which lists the alert in another partition.
+func TestMarkOfADeliveryCosts(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.store(1, 80)
+		d, err := New(r.db.Client(), "limits", r, nil)
+		require.NoError(r, err)
+		q := &queue{entries: map[schema.Key]*entry{}}
+		require.NoError(r, d.readOpen(r.Context(), q))
+		message, _ := q.takeMessage(time.Now())
+		q.endMessage(message, nil, time.Now())
+		before := r.db.Meter()
+		d.markEnded(r.Context(), q)
+		used := r.db.Meter().Sub(before)
+		assert.InDelta(r, 3, used.WriteUnits(), 0)
+		assert.Equal(r, int64(1), used.Requests())
+	})
+}

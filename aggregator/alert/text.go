@@ -8,6 +8,7 @@ import (
 	"unicode"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // Text returns a message for people, a line for each alert. It escapes &, < and >, so that no name is markup for Slack.
@@ -32,7 +33,11 @@ func lineOf(a *aggregator.Alert) string {
 	if a.Namespace != "" {
 		who = cleanName(a.Namespace) + "/" + who
 	}
-	return fmt.Sprintf("%s has used or reserved %d %% of %s of the %s on %s: %s of %s, until %s", who, a.Percent, cleanName(a.Limit), a.Window, cleanName(a.Resource), AmountText(a.Unit, a.Used), AmountText(a.Unit, a.Amount), a.End.UTC().Format("2006-01-02 15:04 UTC"))
+	what := fmt.Sprintf("has used or reserved %d %% of", a.Percent)
+	if a.Percent == schema.WholeQuota {
+		what = "was denied a call by"
+	}
+	return fmt.Sprintf("%s %s %s of the %s on %s: %s of %s, until %s", who, what, cleanName(a.Limit), a.Window, cleanName(a.Resource), AmountText(a.Unit, a.Used), AmountText(a.Unit, a.Amount), a.End.UTC().Format("2006-01-02 15:04 UTC"))
 }
 
 // mostLetters bounds a name in a text.

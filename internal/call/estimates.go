@@ -49,6 +49,10 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	for i := range e.Balances {
 		b := &e.Balances[i]
 		behind = behind || b.Behind
+		if b.isToldAt100() {
+			beside := lane.BesideOf(b.Lane)
+			beside.MarkDenial(b.Limit)
+		}
 		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
 			continue
 		}
@@ -63,6 +67,11 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if behind && at == nil {
 		e.leavePlace(lanes)
 	}
+}
+
+// isToldAt100 reports whether the bucket itself denies by a limit that may have an alert of denials.
+func (b *Balance) isToldAt100() bool {
+	return b.Config.Origin != nil && b.Config.Origin.Alerts != nil && b.Exceeded && !b.Behind && !b.Degraded && b.Rate.IsQuota()
 }
 
 // leavePlace leaves a place for a denied Acquire in the line that denies it the longest.

@@ -67,6 +67,11 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
+// MarkDenial marks a denial by a quota in the bucket, if the quota has an alert for denials. No caller waits for that.
+func (b *Beside) MarkDenial(limit string) {
+	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit)
+}
+
 // view applies the configuration of a take to the known image.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
 	return b.site.View(ctx, &b.known, &batch{takes: o.asList(), cfg: o.cfg}, b.owner.NowMS())

@@ -31,6 +31,7 @@
 //	wait_line.go    the waiters, and their order; place.go  the places of denied callers between them
 //	contest.go      the competition of a line with the waiters of other processes
 //	slots.go        held_slots.go  the slots of the process's open calls, and the writes that keep them
+//	denial_mark.go  the marks of denials, for alerts
 //	models.go       whether the role may write units and counters by model
 //	pacer.go        the spacing of writes while the partition throttles
 //	ahead.go        stock.go  prefetched tokens and their fate

@@ -44,6 +44,9 @@ type Registry struct {
 	// Ranks counts the waiters and places made so far, for their ranks.
 	Ranks atomic.Uint64
 
+	// denials marks denials in buckets.
+	denials denialMarks
+
 	byKey *cache.Recent[bucketKey, Lane]
 	// numbers counts all lanes so far.
 	numbers uint16
@@ -101,6 +104,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
 	s.told.by = by(s)
 	s.Models.log, s.Models.elapsed = s.Log, s.elapsed
+	s.denials.work, s.denials.turns, s.denials.models = &s.work, s.Turns, &s.Models
 	return s, nil
 }
 

@@ -73,6 +73,7 @@ func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 		} else {
 			b.addNumber(a.tokens, l.Add)
 		}
+		r.Seen.noteGranted(b, r.Seen.Set.Names[l.Index], l.Window, l.Add)
 		return
 	}
 	switch {
@@ -83,6 +84,9 @@ func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	}
 	if l.Full {
 		b.setValue(a.tokens, Number(seen.Burst))
+		if seen.IsQuota() {
+			r.Seen.noteGranted(b, r.Seen.Set.Names[l.Index], int64(seen.Window), seen.Burst-seen.Tokens)
+		}
 	} else {
 		b.addNumber(a.tokens, l.Add)
 	}

@@ -41,7 +41,7 @@ type Alert struct {
 	Entity, Resource, Limit string
 	// Percent is the threshold.
 	Percent int
-	// Amount is the quota without grants, and Used the used or reserved part of it, less grants, in millitokens, at the
+	// Amount is the quota with its grants in the window, and Used the used or reserved part of it, in millitokens, at the
 	// decision.
 	Amount, Used int64
 	// Unit is "usd" for money.
@@ -194,6 +194,8 @@ type AlertedQuota struct {
 	Window       int64
 	Amount, Used int64
 	Unit         string
+	// Denied means that a denial by the quota is marked in this window, with this amount.
+	Denied bool
 }
 
 // HasAlerts reports whether a bucket has quotas with alerts.
@@ -222,17 +224,20 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 			continue
 		}
 		q.Windows, q.Window = windows, window
-		q.Amount = burst
+		granted, _ := d.number(grantedAttr(limit, window))
+		q.Amount = burst + granted
 		q.Used = q.Amount - tokens
+		q.Denied = hasDenial(item, limit, window, burst)
 		quotas = append(quotas, q)
 	}
 	return quotas
 }
 
-// Reached returns the thresholds that the use has reached, in order.
+// Reached returns the thresholds that the use has reached, in order. WholeQuota is reached if a call was denied: a quota
+// denies calls before it is used up, for they no longer fit.
 func (q *AlertedQuota) Reached() (percents []int) {
 	for _, p := range q.Percents {
-		if q.Used >= (q.Amount*int64(p)+99)/100 {
+		if p == WholeQuota && q.Denied || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {
 			percents = append(percents, p)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 
 // A bucket has the unit of a limit in v_{limit}: "usd" for money. v_{limit}#{model} counts the amounts of a model
 // that no level above counts, and v_{limit}^#{model} those that a level above counts too. Only differences of
-// these counters mean something. v_{limit}@ has the limit's alerts (alert_at.go). Versions without usage by model
-// pass over all of them.
+// these counters mean something. v_{limit}@ has the limit's alerts (alert_at.go), and v_{limit}@! the mark of a denial
+// (denial_mark.go). v_{limit}@+{window} has what was granted in a window (granted.go). Versions without usage by model pass over all of them.
 
 // MostModels bounds the counters by model in an item.
 const MostModels = 16
@@ -47,9 +47,9 @@ func SplitModel(counter string) (limit, model string, passed, ok bool) {
 	return limit, model, passed, true
 }
 
-// Extras are the rare parts of an item with quotas: the names of its counters by model, and the alerts of its limits
-// in the form of AlertText. Both are sorted. They are never changed.
-type Extras struct{ Models, Alerts []string }
+// Extras are the rare parts of an item with quotas: the names of its counters by model, the alerts of its limits
+// in the form of AlertText, and the marks of denials and grants. Each list is sorted. They are never changed.
+type Extras struct{ Models, Alerts, Marks []string }
 
 // extrasIn returns the rare parts of an item with quotas, and the size of the item in bytes. It copies each text, so
 // that an image does not keep the answer in memory.
@@ -63,10 +63,13 @@ func extrasIn(item Item) (e Extras, size int) {
 			e.Models = append(e.Models, strings.Clone(name))
 		case strings.HasSuffix(name, alertSign):
 			e.Alerts = append(e.Alerts, name+Text(item, attr))
+		case strings.Contains(name, alertSign):
+			e.Marks = append(e.Marks, name+Text(item, attr))
 		}
 	}
 	slices.Sort(e.Models)
 	slices.Sort(e.Alerts)
+	slices.Sort(e.Marks)
 	return e, size
 }
 

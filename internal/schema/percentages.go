@@ -13,7 +13,7 @@ const (
 	badPercentages Percentages = -1
 )
 
-// WholeQuota is the percentage of the whole quota.
+// WholeQuota is the percentage of the whole quota. As an alert it means that a call was denied.
 const WholeQuota = 100
 
 // Percentages are at most 8 percentages from 1 to 100. Sets with the same percentages are equal by ==. The zero value is

@@ -1,0 +1,104 @@
+package lane
+
+import (
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dynalimit/dynalimit/internal/ddb"
+	"github.com/dynalimit/dynalimit/internal/schema"
+)
+
+const (
+	// longestMarkWait bounds the random wait before the mark of a denial: of many processes that deny at once, most then
+	// see the mark of another one.
+	longestMarkWait = 2 * time.Second
+	// mostMarks bounds the remembered marks.
+	mostMarks = 10_000
+)
+
+// denialMarks writes the marks of denials. It knows those that are begun, and those that the role must not write. It is
+// safe for concurrent use.
+type denialMarks struct {
+	work   *work
+	turns  *Turns
+	models *models
+
+	mu    sync.Mutex
+	begun map[denialMark]struct{}
+}
+
+// denialMark is a mark in a bucket: of a limit, in a window, with a burst.
+type denialMark struct {
+	bucketKey
+	limit         string
+	window, burst int64
+}
+
+// begin returns true if the mark is not begun. It forgets the others if there are too many.
+func (d *denialMarks) begin(m denialMark) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, is := d.begun[m]; is {
+		return false
+	}
+	if d.begun == nil || len(d.begun) >= mostMarks {
+		d.begun = map[denialMark]struct{}{}
+	}
+	d.begun[m] = struct{}{}
+	return true
+}
+
+// end ends a mark: its outcome is known.
+func (d *denialMarks) end(m denialMark) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.begun, m)
+}
+
+// markDenial marks a denial by a quota in a bucket, if the last image has an alert for denials and no mark of one. It
+// returns at once: after a random time the bucket is read, and written if the mark is still missing.
+func (d *denialMarks) markDenial(at site, memory *Memory, limit string) {
+	image := memory.lastImage()
+	if image == nil || !image.LacksDenialMark(limit) || d.models.areForbidden() {
+		return
+	}
+	stored := &image.Limits[image.Set.Index(limit)]
+	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, int64(stored.Window), stored.Burst}
+	if !d.begin(m) {
+		return
+	}
+	d.work.Started()
+	go func() {
+		defer d.work.Stopped()
+		if !at.Sleep(rand.N(longestMarkWait)) || !d.turns.wait(at.life) || !writeDenialMark(at, memory, image.Set, limit) {
+			d.end(m)
+		}
+	}()
+}
+
+// writeDenialMark reads the bucket, and marks a denial if the mark is missing. forbidden means that the role must not do
+// so.
+func writeDenialMark(at site, memory *Memory, hint *schema.LimitSet, limit string) (forbidden bool) {
+	image, asked, err := at.ReadPatiently(at.life, hint)
+	if err != nil {
+		return false
+	}
+	memory.Observe(image, asked)
+	if image == nil || !image.LacksDenialMark(limit) {
+		return false
+	}
+	asked = at.access.Ask()
+	a := at.access.Store.Update(at.life, at.Key(), image.MarkDenial(limit), hint, at.IDs.Slot)
+	if a.Seen {
+		memory.Observe(a.Image, asked)
+	}
+	return ddb.DeniesAccess(a.Err)
+}
+
+// lastImage returns the last image of the bucket; nil without one.
+func (m *Memory) lastImage() *schema.Image {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.sight.image
+}

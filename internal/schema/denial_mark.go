@@ -1,0 +1,57 @@
+package schema
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// A process that denies a call by a nearly spent quota with an alert at 100 % marks the bucket: v_{limit}@! has the
+// window and the burst. The alert follows from the mark, because a denial writes nothing else. A mark of another window,
+// or of another burst, does not count.
+const denialSign = alertSign + "!"
+
+// nearlySpent is the part of a quota from which on its denials are marked: less than a tenth is left. A call that is too
+// large for the rest of a quota denies nobody else.
+const nearlySpent = 10
+
+// denialAttr returns the attribute of a bucket with the mark of a limit.
+func denialAttr(limit string) string { return byModelPrefix + limit + denialSign }
+
+// markText returns the value of a mark.
+func markText(window, burst int64) string {
+	return strconv.FormatInt(window, 10) + " " + strconv.FormatInt(burst, 10)
+}
+
+// LacksDenialMark reports whether a denial by a quota is to be marked: the bucket has an alert at 100 % for it, less than a
+// tenth is left, and the mark is not there.
+func (m *Image) LacksDenialMark(limit string) bool {
+	i := m.Set.Index(limit)
+	if i < 0 || m.Extras == nil || m.Plain || m.Limits[i].Ghost || !m.Limits[i].IsQuota() || m.Limits[i].Tokens >= m.Limits[i].Burst/nearlySpent {
+		return false
+	}
+	l := &m.Limits[i]
+	percent, _ := strings.CutPrefix(m.alertsOf(limit), limit+alertSign)
+	return slices.Contains(percentagesIn(percent).List(), WholeQuota) && !slices.Contains(m.Extras.Marks, limit+denialSign+markText(int64(l.Window), l.Burst))
+}
+
+// MarkDenial returns the update that marks a denial by a quota, if the bucket still has the window and the burst of the
+// image, and is nearly spent. It changes nothing that a condition of another write sees.
+func (m *Image) MarkDenial(limit string) Statement {
+	i := m.Set.Index(limit)
+	a, l, b := m.Set.attrs[i], &m.Limits[i], newStatementBuilder()
+	b.setValue(denialAttr(limit), String(markText(int64(l.Window), l.Burst)))
+	b.incarnation(m.Incarnation)
+	b.compare(a.window, "=", Number(int64(l.Window)))
+	b.compare(a.burst, "=", Number(l.Burst))
+	b.compare(a.tokens, "<", Number(l.Burst/nearlySpent))
+	return b.build()
+}
+
+// hasDenial reports whether a bucket has the mark of a quota in a window, with a burst.
+func hasDenial(item Item, limit string, window, burst int64) bool {
+	mark, is := item[denialAttr(limit)].(*types.AttributeValueMemberS)
+	return is && mark.Value == markText(window, burst)
+}
