@@ -107,3 +107,71 @@ func TestCountsOfABucketThatHasSlotsNow(t *testing.T) {
 		assert.Equal(t, int64(3000), s.stored("u", "rpm").Consumed)
 	})
 }
+
+// A call that an outage's policy admitted ends as what it was counted as, though the limit is of another kind by now:
+// slots come back, and tokens give back no slot of another call.
+func TestAdmittedCallEndsUnderAnotherKind(t *testing.T) {
+	buckets := []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}
+	for name, end := range map[string]func(ctx context.Context, l *dynalimit.Lease) error{
+		"settle":         func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, nil) },
+		"settle another": func(ctx context.Context, l *dynalimit.Lease) error { return l.Settle(ctx, dynalimit.Amounts{"rpm": 5}) },
+		"roll back":      func(ctx context.Context, l *dynalimit.Lease) error { return l.Rollback(ctx) },
+	} {
+		for _, slotsFirst := range []bool{true, false} {
+			withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+				own := admin.Scope{Entity: "u"}
+				setKind := func(slots bool) {
+					if slots {
+						require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+					} else {
+						require.NoError(t, s.repo.SetLimits(t.Context(), own, buckets))
+					}
+					elapse(2 * time.Minute)
+				}
+				setKind(false)
+				wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+				p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+				if slotsFirst {
+					setKind(true)
+				}
+				p.acquire("u", dynalimit.Amounts{"rpm": 1}) // knows the kind
+				wire.times(-1)
+				admitted := p.acquire("u", inflight)
+				require.True(t, admitted.Degraded())
+				wire.times(0)
+				elapse(10 * time.Second)
+				setKind(!slotsFirst)
+				require.NoError(t, admitted.Consume(t.Context(), dynalimit.Amounts{"rpm": 1})) // knows the other kind
+				if slotsFirst {
+					setKind(true)
+				}
+				p.acquire("u", inflight)
+				require.NoError(t, end(t.Context(), admitted))
+				elapse(3 * time.Minute)
+				free, _ := s.slots()
+				assert.Equal(t, int64(3), free, "%s, slots first: %t", name, slotsFirst)
+			})
+		}
+	}
+}
+
+// A process that still has the configuration of before counts the slots that its calls take: it renews them, and gives
+// them back.
+func TestCallByAnOlderConfigurationKeepsItsSlot(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		own, old := admin.Scope{Entity: "u"}, s.peer(nil)
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+		require.NoError(t, old.acquire("u", dynalimit.Amounts{"rpm": 1}).Settle(t.Context(), nil))
+		elapse(10 * time.Second)
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		require.NoError(t, s.peer(nil).acquire("u", inflight).Settle(t.Context(), nil))
+		call := old.acquire("u", inflight)
+		elapse(3 * time.Minute)
+		require.NoError(t, s.peer(nil).acquire("u", inflight).Settle(t.Context(), nil)) // frees the slots whose hold has run out
+		free, _ := s.slots()
+		assert.Equal(t, int64(3), free)
+		require.NoError(t, call.Settle(t.Context(), nil))
+		free, _ = s.slots()
+		assert.Equal(t, int64(4), free)
+	})
+}

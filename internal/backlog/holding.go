@@ -13,8 +13,9 @@ type Holding struct {
 	// tokens.
 	Counted int64
 	// down is the part of Counted beyond the deepest debt of the limit, or beyond a limit in shadow. past is
-	// the part taken in a window that has ended. A write of the bucket counted both.
-	down, past int64
+	// the part taken in a window that has ended. A write of the bucket counted both. slots is the part that the
+	// process keeps as slots of calls in flight, whatever the kind of the limit is by now.
+	down, past, slots int64
 	// Doubt was perhaps charged: the write got no answer. It is not charged again and never given back.
 	Doubt int64
 	// Gone was taken from a bucket that does not exist any more. It stays consumed.
@@ -66,11 +67,15 @@ func (h *Holding) Landed(amount int64, window bucket.WindowID) {
 }
 
 // Take adds an amount that the bucket took in a window. Held tokens of an earlier window become counted: they
-// can be taken off the counter, but no longer given back to the bucket.
+// can be taken off the counter, but no longer given back to the bucket. Slots stay slots of the process.
 func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	if window != h.Window && !(window.IsSlots() && h.Window.IsSlots() && h.Held > 0) { // slots of one lease are alike
 		h.Counted += h.Held
-		h.past += h.Held
+		if h.Window.IsSlots() {
+			h.slots += h.Held
+		} else {
+			h.past += h.Held
+		}
 		h.Held, h.Window = 0, window
 	}
 	h.Held += amount
@@ -95,13 +100,23 @@ func (h *Holding) LandedDown(amount int64) {
 // beyond a limit in shadow.
 func (h *Holding) Uncharged() int64 { return h.down }
 
+// CountSlots counts slots of calls in flight that were admitted without the bucket.
+func (h *Holding) CountSlots(amount int64) {
+	h.Counted += amount
+	h.slots += amount
+}
+
+// HasSlots reports whether the lease used the limit as one of calls in flight.
+func (h *Holding) HasSlots() bool { return h.slots > 0 || h.Window.IsSlots() }
+
 // Uncount takes an amount off the counted tokens, the uncharged ones first. It returns the part that a write
-// of the bucket had counted. The rest had been admitted or used without the bucket.
-func (h *Holding) Uncount(amount int64) (written int64) {
+// of the bucket had counted, and the part that is slots. The rest had been admitted or used without the bucket.
+func (h *Holding) Uncount(amount int64) (written, slots int64) {
 	down := min(amount, h.down)
 	past := min(amount-down, h.past)
-	h.Counted, h.down, h.past = h.Counted-amount, h.down-down, h.past-past
-	return down + past
+	slots = min(amount-down-past, h.slots)
+	h.Counted, h.down, h.past, h.slots = h.Counted-amount, h.down-down, h.past-past, h.slots-slots
+	return down + past, slots
 }
 
 // Unwritten moves an amount from doubt to counted, after proof that the charge was not written.
@@ -127,7 +142,7 @@ func (h *Holding) BucketDeleted() {
 	if h.Window.IsSlots() { // the process takes them again from the new bucket
 		return
 	}
-	written := h.Uncount(h.down + h.past)
+	written, _ := h.Uncount(h.down + h.past)
 	h.Gone += h.Held + written
 	h.Held = 0
 }
@@ -140,6 +155,7 @@ func (h *Holding) Join(other *Holding) {
 	h.Counted += other.Counted
 	h.down += other.down
 	h.past += other.past
+	h.slots += other.slots
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone
 	h.Vain += other.Vain

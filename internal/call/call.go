@@ -92,7 +92,7 @@ func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 func (c *Call) IsUnlocated() bool { return c.levels == nil && !c.unlimited }
 
 // chargeEstimates records the amounts charged to quotas for a new call. It returns nil if the call
-// charges no quota.
+// charges no quota. It marks a call that has slots by a newer configuration than its own.
 //
 // The estimates end with the call's lease, or when the garbage collector frees a dropped one: nobody settles
 // that any more.
@@ -101,8 +101,12 @@ func (c *Call) chargeEstimates() *estimates {
 	for i := range c.levels {
 		lv := &c.levels[i]
 		for k := range lv.holdings {
-			if h := &lv.holdings[k]; h.Window != 0 && h.Window.IsQuota() {
+			switch h := &lv.holdings[k]; {
+			case h.Window == 0: // of a token bucket
+			case h.Window.IsQuota():
 				of = append(of, estimate{lane.QuotaKey{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Limit: h.Name}, h.Held, h.Window})
+			case h.Window.IsSlots():
+				c.slots = true
 			}
 		}
 	}

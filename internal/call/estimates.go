@@ -57,7 +57,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 			continue
 		}
 		open := lanes.Unsettled.SumEstimates(lane.QuotaKey{Entity: b.Lane.Entity, Resource: b.Lane.Resource, Limit: b.Limit}, b.Rate.Windows().At(lanes.SureMS()))
-		if b.Asked <= b.Level+open || b.Lane.Memory.UsedByOthers(lanes.NowMS()) {
+		if b.Asked <= b.Level+open || b.Lane.Memory.WatchOthers(lanes.NowMS()) {
 			b.ByEstimates, b.Wait, marked = true, estimatesRetry, true
 		}
 	}

@@ -113,19 +113,23 @@ func (lv *level) grant(r *lane.Result) {
 
 // count books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
 // queues the counter update. A decrease comes first off amounts that a write of the bucket counted.
-// without is the part that no write counted. It returns false, and keeps nothing, if the limiter is
-// closed.
+// without is the part that no write counted. Slots stay slots after a change of kind. It returns false, and keeps
+// nothing, if the limiter is closed.
 func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
 	for _, a := range amounts {
-		h, written := lv.holdingOf(a.Name), int64(0)
+		h, rest := lv.holdingOf(a.Name), a.Amount
 		if a.Amount < 0 {
-			written = h.Uncount(-a.Amount)
+			written, slots := h.Uncount(-a.Amount)
+			rest += written + slots
 			off = appendPart(off, a, -written)
+			counts = appendPart(counts, inFlight(a), -slots)
+		} else if lv.cfg.IsSlots(a.Name) {
+			a = inFlight(a)
 		}
-		counts = appendPart(counts, a, a.Amount+written)
+		counts = appendPart(counts, a, rest)
 		if a.Amount < 0 || !lv.beyondShadow(&h) {
-			without = appendPart(without, a, a.Amount+written)
+			without = appendPart(without, a, rest)
 		}
 	}
 	if !lanes.Count(lv.lane, counts, lv.cfg) || !lanes.GiveBackLater(lv.lane, lane.Uncounted(plan.Negated(off)), lv.incarnation, lv.model, lv.cfg) {
@@ -135,6 +139,9 @@ func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts
 		switch h := lv.holding(a.Name); {
 		case a.Amount <= 0:
 			h.Uncount(-a.Amount)
+		case lv.cfg.IsSlots(a.Name):
+			h.CountSlots(a.Amount)
+			lv.degraded = true
 		case lv.beyondShadow(h):
 			h.WriteDown(a.Amount)
 			lv.tellOverrun(observer, a.Name, a.Amount)
@@ -144,6 +151,12 @@ func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts
 		}
 	}
 	return without, true
+}
+
+// inFlight puts an amount into a window of slots.
+func inFlight(a plan.Signed) plan.Signed {
+	a.Window = bucket.SlotsSince(0)
+	return a
 }
 
 // appendPart appends a part of a signed amount, unless it is 0.

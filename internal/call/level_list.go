@@ -84,7 +84,7 @@ func (ls levelList) countsAbove(known tops, at int, limit string) bool {
 // hasSlots reports whether some level limits calls in flight by a limit, or did when the lease used it.
 func (ls levelList) hasSlots(name string) bool {
 	for i := range ls {
-		if h := ls[i].holdingOf(name); ls[i].cfg.IsSlots(name) || h.Window.IsSlots() {
+		if h := ls[i].holdingOf(name); ls[i].cfg.IsSlots(name) || h.HasSlots() {
 			return true
 		}
 	}

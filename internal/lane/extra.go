@@ -172,7 +172,9 @@ func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {
 // mute records that the process's role may not write notes.
 func (x *extra) mute(now float64) {
 	x.line.mute(now)
-	x.lineOf(true).mute(now)
+	if b := x.batches.Load(); b != nil {
+		b.mute(now)
+	}
 }
 
 // claims returns the amounts of the waiters in line. They are empty without a waiter.
@@ -182,7 +184,7 @@ func (x *extra) claims() (c claims) {
 	}
 	if b := x.batches.Load(); b != nil && b.Waited() {
 		own := b.claims()
-		c.batches = &own
+		c.batches, c.waits = &own, true
 	}
 	return c
 }

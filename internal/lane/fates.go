@@ -130,7 +130,7 @@ func (t *decision) choose() []excluded {
 	if !t.paced { // pacing aims at fewer writes that carry more
 		rules.Halvings = int(t.learnt.halvings)
 	}
-	if len(t.waiting.heads) > 0 || t.waiting.batches != nil || t.view.Image != nil && t.view.Image.Notes != nil {
+	if t.waiting.waits || t.view.Image != nil && t.view.Image.Notes != nil {
 		rules.Left = leftTo(t.waiting, ops, t.view.Reading())
 	}
 	c, carried := plan.Decide(t.view, asksOf(room[:0], ops), t.room[:0], rules), ops
@@ -150,7 +150,7 @@ func (t *decision) choose() []excluded {
 	if t.view.Config != nil && t.view.Config.Quotas || t.view.Image != nil && t.view.Image.Set.Quotas {
 		t.write.SetMoney(t.view.Money(&t.write, t.rows, asksOf(room[:0], ops), t.models.areForbidden()))
 	}
-	if len(t.waiting.heads) > 0 || t.waiting.batches != nil {
+	if t.waiting.waits {
 		t.waiting.leaveNotes(&t.write, carried, c.Rows, t.view)
 	}
 	return nil
@@ -236,7 +236,7 @@ func (t *decision) postpone(left []excluded) {
 func fitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
-	if len(waiting.heads) > 0 || waiting.batches != nil || v.Image != nil && v.Image.Notes != nil {
+	if waiting.waits || v.Image != nil && v.Image.Notes != nil {
 		rules.Left = leftTo(waiting, ops, v.Reading())
 	}
 	c := plan.Admit(v, asksOf(room[:0], ops), nil, rules)

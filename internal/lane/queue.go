@@ -260,7 +260,8 @@ func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	return b
 }
 
-// nextOfSeveral is nextBatch for more than one op, which it does not mark. Takes of batch calls are the last ones.
+// nextOfSeveral is nextBatch for more than one op, which it does not mark. Takes of batch calls are the last ones of
+// their configuration. The oldest take decides which configuration is next, so no class waits for ever for the other.
 func (q *queue) nextOfSeveral(adjustsOnly bool) (b batch) {
 	for _, o := range q.ops {
 		if !o.Take {
@@ -270,19 +271,14 @@ func (q *queue) nextOfSeveral(adjustsOnly bool) (b batch) {
 	if adjustsOnly && len(b.adjusts) > 0 {
 		return b
 	}
-	ofBatches := 0
-	for _, o := range q.ops {
-		switch {
-		case !o.Take:
-		case o.Batch:
-			ofBatches++
-		case len(b.takes) == 0 || sameConfig(b.cfg, o.cfg):
-			b.takes, b.cfg = append(b.takes, o), o.cfg
-		}
+	if oldest := slices.IndexFunc(q.ops, func(o *Op) bool { return o.Take }); oldest >= 0 {
+		b.cfg = q.ops[oldest].cfg
 	}
-	for _, o := range q.ops {
-		if ofBatches > 0 && o.Take && o.Batch && (len(b.takes) == 0 || sameConfig(b.cfg, o.cfg)) {
-			b.takes, b.cfg = append(b.takes, o), o.cfg
+	for _, batch := range [...]bool{false, true} {
+		for _, o := range q.ops {
+			if o.Take && o.Batch == batch && sameConfig(b.cfg, o.cfg) {
+				b.takes, b.cfg = append(b.takes, o), o.cfg
+			}
 		}
 	}
 	return b

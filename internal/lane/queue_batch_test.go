@@ -20,4 +20,6 @@ func TestBatchCallsComeLast(t *testing.T) {
 		q.add(o)
 	}
 	assert.Equal(t, []*Op{ops[1], ops[3], ops[0], ops[2]}, q.nextOfSeveral(false).takes)
+	ops[0].cfg = rpmOf(200)
+	assert.Equal(t, ops[:1], q.nextOfSeveral(false).takes, "the oldest has a configuration of its own")
 }

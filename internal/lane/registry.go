@@ -178,9 +178,9 @@ func (s *Registry) NewWaiter(came time.Time, batch bool) *Waiter {
 }
 
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
-// once it answers. It returns false if the limiter is closed.
+// once it answers. Amounts in a window of slots begin and end calls in flight. It returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
-	inFlight, amounts := cfg.SplitSlots(amounts)
+	inFlight, amounts := plan.SplitInFlight(amounts)
 	if len(inFlight) > 0 {
 		s.SlotsOf(l).count(inFlight, cfg)
 	}
@@ -205,7 +205,7 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, en
 // GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it
 // answers. model is the counter by model that their take moved. It returns false if the limiter is closed.
 func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, model plan.Model, cfg *plan.Config) bool {
-	inFlight, amounts := cfg.SplitSlots(amounts)
+	inFlight, amounts := plan.SplitInFlight(amounts)
 	if len(inFlight) > 0 {
 		s.SlotsOf(l).giveBack(inFlight)
 	}

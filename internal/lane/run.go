@@ -201,8 +201,8 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 	now := l.owner.NowMS()
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	if !t.brings && (t.view.InFlight != nil || t.view.Config != nil && t.view.Config.Slots) {
-		windows := l.owner.SlotsOf(l).noteAnswer(t.rows, a, t.view.Config)
+	if v := &t.view; !t.brings && (v.InFlight != nil || v.Config != nil && (v.Config.Slots || v.Image != nil && v.Image.Set.Slots)) {
+		windows := l.owner.SlotsOf(l).noteAnswer(t.rows, a, v.Config)
 		for i := range t.ends {
 			t.ends[i].result.landedIn = append(t.ends[i].result.landedIn, windows...)
 		}

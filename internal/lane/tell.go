@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -157,6 +158,9 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 		mine.counts = withoutZeros(plan.Plus(mine.counts, plan.Negated(slots)))
 		for k := range mine.counts {
 			c := &mine.counts[k]
+			if f.Config.IsSlots(c.Name) {
+				c.Window = bucket.SlotsSince(0)
+			}
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
 				return above.Lane.Resource == f.Lane.Resource && above.Config.Charges(c.Name)
 			}) {

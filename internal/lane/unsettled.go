@@ -59,9 +59,9 @@ func (u *Unsettled) SumEstimates(key QuotaKey, ordinal int64) int64 {
 // othersMayGiveBack is the time in ms after its use of a bucket for which another process may soon give tokens back.
 const othersMayGiveBack = 30_000
 
-// UsedByOthers reports whether other processes have used the bucket within 30 s before now, in Unix ms. A process that
+// WatchOthers reports whether other processes have used the bucket within 30 s before now, in Unix ms. A process that
 // has not written to the bucket counts its use from the first question on.
-func (m *Memory) UsedByOthers(now int64) bool {
+func (m *Memory) WatchOthers(now int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.sight.shared == 0 && !m.learnt.own.known {

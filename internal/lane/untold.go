@@ -60,7 +60,7 @@ func withoutZeros(amounts []plan.Signed) []plan.Signed {
 
 // empty reports whether no update is pending or in flight.
 func (w *untold) empty() bool {
-	return len(w.sizes()) == 0 && len(withoutZeros(w.ended)) == 0 && w.sent.isEmpty()
+	return len(w.sizes()) == 0 && len(withoutZeros(plan.Plus(w.ended, w.sent.ended))) == 0
 }
 
 // sizes returns the absolute pending amounts, with those in flight.

@@ -297,8 +297,10 @@ type claims struct {
 	places []placeClaim
 	// contest is the competition with other lanes.
 	contest plan.Contest
-	// batches are the claims of the batch waiters; nil without one.
+	// batches are the claims of the batch waiters; nil without one. waits means that a waiter of either class stands in
+	// line.
 	batches *claims
+	waits   bool
 }
 
 // claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them.
@@ -308,7 +310,7 @@ func (l *Line) claims() claims {
 	c := claims{behind: l.behind, follows: l.follows, places: l.placeClaims(), contest: l.contest} // a sum is never changed
 	for _, w := range l.waiters {
 		if w.head && !w.served {
-			c.heads = append(c.heads, head{w, w.Rank, w.amounts})
+			c.heads, c.waits = append(c.heads, head{w, w.Rank, w.amounts}), true
 		}
 	}
 	return c

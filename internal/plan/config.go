@@ -229,7 +229,16 @@ func (c *Config) NamesSlots(amounts []Signed) bool {
 
 // SplitSlots separates amounts of slots from the others. Without slots the others are the list itself.
 func (c *Config) SplitSlots(amounts []Signed) (slots, others []Signed) {
-	is := func(a Signed) bool { return a.Window.IsSlots() || c.IsSlots(a.Name) }
+	return splitSlots(amounts, func(a Signed) bool { return a.Window.IsSlots() || c.IsSlots(a.Name) })
+}
+
+// SplitInFlight separates amounts in a window of slots from the others, whatever the kind of their limit is by now.
+// Without such amounts the others are the list itself.
+func SplitInFlight(amounts []Signed) (slots, others []Signed) {
+	return splitSlots(amounts, func(a Signed) bool { return a.Window.IsSlots() })
+}
+
+func splitSlots(amounts []Signed, is func(Signed) bool) (slots, others []Signed) {
 	if !slices.ContainsFunc(amounts, is) {
 		return nil, amounts
 	}

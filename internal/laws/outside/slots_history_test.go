@@ -59,7 +59,6 @@ func slotsWorldOf(seed uint64) slotsWorld {
 		faults: maybe(.3), cuts: maybe(.4), crashes: maybe(.4), numbers: maybe(.3), kinds: maybe(.3), deletes: maybe(.2),
 		together: maybe(.3), waits: maybe(.4), family: maybe(.3), longest: time.Hour,
 	}
-	w.kinds = w.kinds && w.policy == dynalimit.Refuse // no call is counted under one kind and ends under another
 	if maybe(.5) {
 		w.latency = 40 * time.Millisecond
 	}
