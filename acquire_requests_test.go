@@ -274,6 +274,38 @@ func TestBatchRequests(t *testing.T) {
 	}
 }
 
+// The whole request of a waiter that leaves a note for those of other processes, in each class.
+func TestNoteRequests(t *testing.T) {
+	for attribute, name := range map[string]string{"wn": "note_interactive", "wb": "note_batch"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newScene(t, &dynalimit.Options{Limits: []dynalimit.Limit{rpm}})
+				s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+				now := s.clock.now().UnixMilli()
+				s.change(schema.Item{attribute: schema.Bytes((&schema.Note{Until: now, At: now, Lane: 7, Age: 10, Spread: 4}).Bytes())})
+				s.acquire("user-1", dynalimit.Amounts{"rpm": 79}) // all but the reserve; it sees the note of another process
+				if attribute == "wn" {
+					s.acquire("user-1", dynalimit.Amounts{"rpm": 20})
+				}
+				var call sync.WaitGroup
+				call.Go(func() {
+					var opts []dynalimit.AcquireOption
+					if attribute == "wb" {
+						opts = append(opts, dynalimit.WithBatch())
+					}
+					_, err := s.limiter.Wait(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1}, opts...)
+					assert.NoError(t, err)
+				})
+				elapse(time.Microsecond)
+				s.clock.advance(time.Second)
+				call.Wait()
+				s.wire.KeepLast()
+				assertGolden(t, name, s.wire.Take())
+			})
+		})
+	}
+}
+
 // The whole requests of a group's bucket that counts money by model.
 func TestMoneyRequests(t *testing.T) {
 	usd := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(50), "")

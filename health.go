@@ -29,6 +29,9 @@ type Health struct {
 	// Waiting is the sum of the pending updates, in whole tokens by limit, with those in flight. The
 	// buckets' counters may differ from the true use by as much.
 	Waiting Amounts
+	// InFlight is the sum of the slots of this process's open calls, by limit of calls in flight. A call counts in each
+	// bucket that limits it.
+	InFlight Amounts
 	// Settling is the number of leases that SettleSoon is settling.
 	Settling int
 	// Doubt is the sum of the amounts whose write (a charge, a count or a give-back) got no answer,
@@ -51,8 +54,8 @@ func (l *RateLimiter) Health() Health {
 	s := l.repo.breaker.State()
 	h := Health{
 		Open: s.Open, SilentBuckets: l.desk.Lanes.Silent(),
-		Settling: l.settling.count(),
-		Ready:    !l.closed.Load() && (!s.Open || l.desk.KnownPolicy().Admits()),
+		InFlight: tokensOf(l.desk.Lanes.InFlight.Sum()), Settling: l.settling.count(),
+		Ready: !l.closed.Load() && (!s.Open || l.desk.KnownPolicy().Admits()),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe

@@ -48,6 +48,7 @@ func (s *process) slots() (free int64, epochs []int64) {
 func TestCallsInFlightAreLimited(t *testing.T) {
 	withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
 		first, second := s.acquire("u", inflight), s.peer(nil).acquire("u", inflight)
+		assert.Equal(t, dynalimit.Amounts{"inflight": 1}, s.limiter.Health().InFlight)
 		denied := s.deny("u", inflight)
 		assert.Equal(t, time.Second, denied.RetryAfter)
 		status := denied.Primary()
@@ -58,6 +59,7 @@ func TestCallsInFlightAreLimited(t *testing.T) {
 		third := s.acquire("u", inflight)
 		require.NoError(t, second.Settle(t.Context(), dynalimit.Amounts{"inflight": 1}), "whatever it names")
 		require.NoError(t, third.Settle(t.Context(), nil))
+		assert.Empty(t, s.limiter.Health().InFlight)
 		free, _ := s.slots()
 		assert.Equal(t, int64(2), free)
 		require.NoError(t, s.limiter.Do(t.Context(), "u", model, inflight, func(context.Context, *dynalimit.Lease) error { return nil }))

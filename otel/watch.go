@@ -55,6 +55,7 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 	open := g.newGauge("dynalimit.table.open", "", "1 while the table does not answer.")
 	silent := g.newGauge("dynalimit.silent.buckets", "{bucket}", "Buckets that do not answer although the table may.")
 	waiting := g.newGauge("dynalimit.waiting.tokens", "{token}", "Tokens of which buckets have still to be told.")
+	inFlight := g.newGauge("dynalimit.in_flight.slots", "{slot}", "Slots of the process's open calls.")
 	settling := g.newGauge("dynalimit.settling.leases", "{lease}", "Leases that are settled behind their callers.")
 	size := g.newGauge("dynalimit.config.cached", "{configuration}", "Configurations that are held.")
 	doubt := g.newCounter("dynalimit.doubt.tokens", "{token}", "Tokens that may have been written although no answer came.")
@@ -66,6 +67,9 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 		to.ObserveInt64(silent, int64(h.SilentBuckets))
 		to.ObserveInt64(settling, int64(h.Settling))
 		to.ObserveInt64(size, int64(c.Size))
+		for limit, slots := range h.InFlight {
+			to.ObserveInt64(inFlight, slots, metric.WithAttributes(limitKey.String(limit)))
+		}
 		for limit, tokens := range h.Waiting {
 			to.ObserveInt64(waiting, tokens, metric.WithAttributes(limitKey.String(limit)))
 		}

@@ -54,6 +54,7 @@ func newService(t *testing.T, opts *otel.Options) *service {
 	a := admin.New(repo)
 	money := dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(1), "").AsShadow()
 	money.PerModel = true
+	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true, Resource: "llama-70b"}, []dynalimit.Limit{dynalimit.Concurrent("inflight", 20, 0)}))
 	require.NoError(t, a.Limits.Set(ctx, admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerSecond("rps", 10), dynalimit.PerMinute("tpm", 60_000), dynalimit.PerDay("trial", 1).AsShadow(), money}))
 	_, err = a.Limits.SetConfig(ctx, admin.Scope{Entity: "team"}, admin.LimitConfig{Limits: []dynalimit.Limit{dynalimit.PerSecond("rps", 25)}, Only: true})
 	require.NoError(t, err)
@@ -114,6 +115,14 @@ func (s *service) call(n int, opts ...dynalimit.AcquireOption) {
 	}
 }
 
+// begin begins a call that lasts for a while.
+func (s *service) begin() {
+	ctx := context.WithoutCancel(s.t.Context())
+	if lease, err := s.limiter.Acquire(ctx, "agent", "llama-70b", dynalimit.Amounts{"inflight": 1}); err == nil {
+		time.AfterFunc(25*time.Second, func() { _ = lease.Rollback(ctx) })
+	}
+}
+
 // run makes calls for a time, at a rate that grows beyond the limits, and has each second told.
 func (s *service) run(seconds int, each func()) {
 	for second := range seconds {
@@ -134,6 +143,9 @@ func (s *service) run(seconds int, each func()) {
 		for n, calls := 0, 2+60*second/seconds; n < calls && time.Now().Before(end); n++ {
 			s.call(second + n)
 			elapse(time.Second / time.Duration(calls) / 2)
+		}
+		if second%10 == 0 {
+			s.begin()
 		}
 		s.spend(second)
 		elapse(time.Until(end))

@@ -60,7 +60,7 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
 	must(otel.Watch(meters, g.limiter, g.repo))
-	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}}))
+	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "inflight": llm.InFlight, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}}))
 	base := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // it is one
 	base.ReadBufferSize, base.WriteBufferSize, base.MaxIdleConnsPerHost = 1<<10, 1<<10, 256
 	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Headers: true, Logger: slog.Default()}))

@@ -335,3 +335,28 @@ func TestPeopleComeBeforeBatches(t *testing.T) {
 	assert.Equal(t, 429, ask("nightly"))
 	assert.Equal(t, 200, ask(""))
 }
+
+// TestSlotEndsWithTheStream: a call holds its slot until its stream ends, or its client goes.
+func TestSlotEndsWithTheStream(t *testing.T) {
+	f := newFleet(t)
+	limits, err := os.ReadFile("limits.yaml")
+	require.NoError(t, err)
+	f.apply(strings.Replace(string(limits), "gpt-4.1-mini: {limits: {rpm: 600}", "gpt-4.1-mini: {limits: {inflight: {concurrent: 1}}", 1))
+	url, _ := f.start()
+	for name, end := range map[string]func(hold chan struct{}, leave func()){
+		"stream": func(hold chan struct{}, _ func()) { close(hold) },
+		"client": func(_ chan struct{}, leave func()) { leave() },
+	} {
+		hold := make(chan struct{})
+		f.provider.Next(llmtest.Answer{Hold: hold})
+		ctx, leave := context.WithCancel(t.Context())
+		res, err := f.call(ctx, url, "sk-a", streamed)
+		require.NoError(t, err)
+		assert.Equal(t, 429, f.status(url, "sk-a", body), name)
+		end(hold, leave)
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		leave()
+		require.Eventually(t, func() bool { return f.status(url, "sk-a", body) == 200 }, patience, tick, name)
+	}
+}

@@ -3,6 +3,7 @@ package lane
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,6 +29,8 @@ type Registry struct {
 	// paced are the lanes with throttling partitions, and aheads those with prefetched tokens.
 	paced  some[*pacer]
 	aheads aheads
+	// InFlight are the slots of open calls.
+	InFlight slotsInUse
 
 	// OnSend, if it is set, is called with every write before it is sent. Tests set it.
 	OnSend func(l *Lane, operation uint64, s plan.Rows)
@@ -99,7 +102,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	s.access, s.IDs, s.Began = &s.Access, newOpIDs(), time.Now().Add(-time.Second)
 	s.keys = make([]atomic.Pointer[builtKey], min(o.Size, mostKeys))
 	s.life, s.End = context.WithCancel(context.Background())
-	s.paced.most, s.tally.onDrop = mostPaced, o.OnDrop
+	s.paced.most, s.InFlight.most, s.tally.onDrop = mostPaced, math.MaxInt, o.OnDrop
 	s.aheads.now, s.aheads.nowMS, s.aheads.doubt = s.elapsed, s.NowMS, s.Doubt
 	s.told.life, s.told.work, s.told.table, s.told.turns, s.told.tally, s.told.log = s.life, &s.work, s.Table, s.Turns, &s.tally, s.Log
 	s.told.by = by(s)
@@ -278,7 +281,7 @@ func (s *Registry) SlotsOf(l *Lane) *Slots {
 	if known := place.Load(); known != nil {
 		return known
 	}
-	made := &Slots{site: l.site(), submit: func(o *Op) { l.Submit(o) }, mu: &l.mu}
+	made := &Slots{site: l.site(), submit: func(o *Op) { l.Submit(o) }, mu: &l.mu, among: &s.InFlight}
 	if report := s.OnLapse; report != nil {
 		made.onLapse = func(lapsed Lapsed) { report(l, lapsed) }
 	}

@@ -18,8 +18,9 @@ type Slots struct {
 	// submit queues an op of the lane, and onLapse reports lapsed slots; it may be nil.
 	submit  func(*Op)
 	onLapse func(Lapsed)
-	// inUse means that calls are open, or that slots of theirs are known.
+	// inUse means that calls are open, or that slots of theirs are known. among has the slots in use.
 	inUse atomic.Bool
+	among *slotsInUse
 
 	mu   *sync.Mutex // the lane's
 	held heldSlots
@@ -113,6 +114,27 @@ func (s *Slots) LeaveLocal(amounts []plan.Signed, cfg *plan.Config) {
 	}
 }
 
+// slotsInUse are the slots of a process's open calls in all buckets.
+type slotsInUse struct{ some[*Slots] }
+
+// Sum returns the slots that the open calls need, by limit.
+func (u *slotsInUse) Sum() (sum []plan.Signed) {
+	for _, slots := range u.all() {
+		sum = plan.Plus(sum, slots.needed())
+	}
+	return sum
+}
+
+// needed returns the slots of open calls by limit.
+func (s *Slots) needed() (slots []plan.Signed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.held.Limits {
+		slots = append(slots, plan.Signed{Name: l.Name, Amount: l.Open})
+	}
+	return slots
+}
+
 // wait returns an estimate of the time until a slot is free, in ms, at a limit of n: the mean duration of the
 // last calls divided by n.
 func (s *Slots) wait(limit string, n int64) int64 {
@@ -140,7 +162,13 @@ func (s *Slots) meanCall() (mean float64) {
 
 // arm sets the timer to the next write for the slots. mu must be held.
 func (s *Slots) arm() {
-	s.inUse.Store(!s.held.isEmpty())
+	switch used := !s.held.isEmpty(); {
+	case s.inUse.Swap(used) == used:
+	case used:
+		s.among.add(s)
+	default:
+		s.among.remove(s)
+	}
 	if s.site.life.Err() != nil {
 		return
 	}

@@ -34,6 +34,9 @@ type Recorder struct {
 // eventID finds the ids of events: 10 digits of time and 16 drawn at random.
 var eventID = regexp.MustCompile(`\b(0[0-9A-HJKMNP-TV-Z]{9})[0-9A-HJKMNP-TV-Z]{16}\b`)
 
+// note finds the notes of waiters: their lane is drawn at random.
+var note = regexp.MustCompile(`"AQ[A-Za-z0-9+/]{32}=="`)
+
 // Recorded is one request as DynamoDB sees it.
 type Recorded struct {
 	// Operation is its name, Request its body.
@@ -55,7 +58,7 @@ func (r *Recorder) Do(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	request.Body = io.NopCloser(bytes.NewReader(body))
-	decoder := json.NewDecoder(bytes.NewReader(eventID.ReplaceAll(body, []byte("${1}(random)"))))
+	decoder := json.NewDecoder(bytes.NewReader(note.ReplaceAll(eventID.ReplaceAll(body, []byte("${1}(random)")), []byte(`"(note)"`))))
 	decoder.UseNumber()
 	var decoded any
 	if err := decoder.Decode(&decoded); err != nil {

@@ -49,8 +49,12 @@ func newWorld(t *testing.T, o llmhttp.Options, answer http.HandlerFunc, limits .
 		limits = []dynalimit.Limit{dynalimit.PerMinute("rpm", 100), dynalimit.PerMinute("tpm", 1_000_000)}
 	}
 	w := &world{T: t, answer: answer, limiter: dynalimittest.New(t, limits...)}
+	measures := llm.DefaultLimits()
+	if limits[0].IsConcurrent() {
+		measures = map[string]llm.Measure{limits[0].Name: llm.InFlight}
+	}
 	var err error
-	w.guard, err = llm.New(&llm.Options{Limiter: w.limiter, OnSettled: func(s llm.Settled) {
+	w.guard, err = llm.New(&llm.Options{Limiter: w.limiter, Limits: measures, OnSettled: func(s llm.Settled) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.settled = append(w.settled, s)
