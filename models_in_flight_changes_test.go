@@ -175,3 +175,25 @@ func TestCallByAnOlderConfigurationKeepsItsSlot(t *testing.T) {
 		assert.Equal(t, int64(4), free)
 	})
 }
+
+// A call of unknown buckets that was counted as tokens gives back no slot of another call, though the limit is one of
+// calls in flight at its end.
+func TestAdmittedCallOfUnknownBucketsEndsUnderAnotherKind(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		own := admin.Scope{Entity: "u"}
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+		wire.times(-1)
+		admitted := p.acquire("u", inflight)
+		wire.times(0)
+		elapse(30 * time.Second) // its bucket is found and told
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		elapse(2 * time.Minute)
+		p.acquire("u", inflight)
+		require.NoError(t, admitted.Settle(t.Context(), nil))
+		elapse(time.Minute)
+		free, _ := s.slots()
+		assert.Equal(t, int64(3), free)
+	})
+}

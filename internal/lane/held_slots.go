@@ -37,6 +37,8 @@ type slotLimit struct {
 	opened []openedSlots
 	// lapsed is the last second whose calls have kept their slots for too long; 0 without one.
 	lapsed int64
+	// late are the slots of open calls that were counted before their bucket was known.
+	late int64
 	// calls are the durations of the last calls, in seconds, and ended is the number of all.
 	calls [meanOf]int64
 	ended int
@@ -270,6 +272,20 @@ func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
 		limit, more := s.limit(a.Name)
 		limit.Open += a.Amount
 		more.open(a.Amount, second)
+	}
+}
+
+// countLate counts slots of calls that were admitted before the bucket was known: above 0 they are open from a second on,
+// below 0 their calls have ended. If the limit was of another kind when they were counted, none of them is open.
+func (s *heldSlots) countLate(amounts []plan.Signed, second int64) {
+	for _, a := range amounts {
+		_, more := s.limit(a.Name)
+		one := []plan.Signed{{Name: a.Name, Amount: max(a.Amount, -more.late)}}
+		if more.late += one[0].Amount; a.Amount > 0 {
+			s.begin(one, second)
+		} else {
+			s.end(plan.Negated(one), second)
+		}
 	}
 }
 

@@ -79,6 +79,15 @@ func (s *Slots) count(amounts []plan.Signed, cfg *plan.Config) {
 	s.arm()
 }
 
+// countLate is count for calls that were admitted before their bucket was known.
+func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.held.use(cfg)
+	s.held.countLate(amounts, secondAt(s.site.elapsed()))
+	s.arm()
+}
+
 // giveBack counts slots, above 0, of calls that have ended without a write.
 func (s *Slots) giveBack(amounts []plan.Signed) {
 	s.mu.Lock()

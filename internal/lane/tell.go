@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -154,21 +153,22 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	unknown := p.counts
 	for i, f := range found {
 		mine, _ := p.fit(f.Config.Charges)
-		slots, _ := f.Config.SplitSlots(p.ended)
-		mine.counts = withoutZeros(plan.Plus(mine.counts, plan.Negated(slots)))
+		ended, _ := f.Config.SplitSlots(p.ended)
+		mine.counts = withoutZeros(plan.Plus(mine.counts, plan.Negated(ended)))
 		for k := range mine.counts {
 			c := &mine.counts[k]
-			if f.Config.IsSlots(c.Name) {
-				c.Window = bucket.SlotsSince(0)
-			}
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
 				return above.Lane.Resource == f.Lane.Resource && above.Config.Charges(c.Name)
 			}) {
 				c.Passed = c.Amount
 			}
 		}
-		if !d.lanes.Count(f.Lane, mine.counts, f.Config) {
-			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(mine.counts), "the limiter was closed")
+		slots, counts := f.Config.SplitSlots(mine.counts)
+		if len(slots) > 0 {
+			d.lanes.SlotsOf(f.Lane).countLate(slots, f.Config)
+		}
+		if !d.lanes.Count(f.Lane, counts, f.Config) {
+			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
 		rest, _ = rest.fit(func(name string) bool { return !f.Config.Charges(name) })
