@@ -166,6 +166,23 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 }
 
+// Delivering returns the name of the Deliverer of a table's alerts that works at a time (Options.Holder), "" if none does.
+func Delivering(ctx context.Context, client interface {
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+}, tableName string, at time.Time,
+) (holder string, err error) {
+	key := schema.TailKeys{Name: leaseName}.Lease()
+	out, err := client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &tableName, Key: key.Attributes()})
+	if err != nil {
+		return "", err
+	}
+	l, err := schema.DecodeLease(out.Item)
+	if err != nil || l.Token == "" || l.Until < at.UnixMilli() {
+		return "", err
+	}
+	return l.Holder, nil
+}
+
 // answer is the end of a message.
 type answer struct {
 	message []*entry

@@ -225,11 +225,20 @@ func TestLowerThresholdsComeFirst(t *testing.T) {
 func TestOneDelivers(t *testing.T) {
 	inRoom(t, func(r *room) {
 		r.store(5, 80)
+		delivering := func() string {
+			holder, err := Delivering(r.Context(), r.db.Client(), "limits", time.Now())
+			require.NoError(r, err)
+			return holder
+		}
+		assert.Empty(r, delivering())
 		var both sync.WaitGroup
 		for range 2 {
 			both.Go(func() { r.run(10 * time.Minute) })
 		}
+		<-time.After(5 * time.Minute)
+		assert.Equal(r, "deliverer", delivering())
 		both.Wait()
+		assert.Empty(r, delivering())
 		for id, n := range r.sent() {
 			assert.Equal(t, 1, n, id)
 		}

@@ -338,6 +338,10 @@ var ailments = []struct {
 		require.NoError(x.t, admin.New(x.repository()).Limits.SetBlocked(x.t.Context(), admin.Scope{Everyone: true}, true))
 	}, "system limits", tables.Wrong, "blocked", "dynalimit system show"},
 	{"usage that nobody sums up", func(*ill) {}, "usage", tables.Hint, "no process aggregates it", "dynalimit tail"},
+	{"alerts that nobody sends", func(x *ill) {
+		limit := dynalimit.DailyQuota("rpd", 5, "").WithAlerts(80)
+		require.NoError(x.t, admin.New(x.repository()).Limits.Set(x.t.Context(), admin.Scope{Everyone: true, Resource: "gpt-4"}, []dynalimit.Limit{limit}))
+	}, "alerts", tables.Warning, "limits of resource gpt-4 have alerts", "--alert-webhook FILE"},
 	{"a stream that nobody has followed for hours", func(x *ill) { x.closedTo(5 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-23 10:00:00", "dynalimit tail"},
 	{"a stream that nobody has followed for days", func(x *ill) { x.closedTo(49 * time.Hour) }, "usage", tables.Warning, "up to 2026-01-21 14:00:00", "dynalimit tail"},
 	{"hours of usage that cannot be told apart", func(x *ill) {

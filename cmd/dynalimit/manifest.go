@@ -127,6 +127,7 @@ func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 		if err != nil {
 			return err
 		}
+		warnOfAlerts(ctx, repo, m, &p)
 		g.noteUnlisted(ctx, out)
 		if err := out.Show(p, func() { manifest.Show(out, p, c.shortName(), c.Full) }); err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/creack/pty"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,6 +22,7 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // example is the manifest that the documentation shows.
@@ -115,6 +118,23 @@ func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, string(got))
 	require.NoError(t, terminal.Close())
+}
+
+// A plan says that nobody sends the alerts of its limits, and a Deliverer ends that.
+func TestManifestPlanWarnsOfAlerts(t *testing.T) {
+	s := newTable(t)
+	name := filepath.Join(t.TempDir(), "limits.yaml")
+	file(t, name, "system: {limits: {rpd: {capacity: 60, window: day, alert_at: [80]}}}\n")
+	plan := func() string {
+		code, out, _ := s.run("manifest", "plan", name)
+		require.Equal(t, exitOK, code)
+		return out
+	}
+	assert.Contains(t, plan(), "limits have alerts, and nobody sends them")
+	item := schema.EncodeLease(schema.TailKeys{Name: "alerts"}.Lease(), schema.Lease{Holder: "host", Token: "t", Until: s.clock().Add(time.Minute).UnixMilli()})
+	_, err := s.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})
+	require.NoError(t, err)
+	assert.NotContains(t, plan(), "nobody sends")
 }
 
 func TestManifestApplyTellsHowLongItTakes(t *testing.T) {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/dynalimit/dynalimit"
@@ -93,7 +94,7 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 }
 
 // findUnreadable returns a finding for each configuration that cannot be decoded. It reads all at
-// once, and one by one if that fails. It adds their groups to v.groups.
+// once, and one by one if that fails. It adds their groups to v.groups, and sets v.alerted.
 func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]tables.Finding, error) {
 	if len(sources) == 0 {
 		return nil, nil
@@ -102,6 +103,9 @@ func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]ta
 	for _, c := range configs {
 		for _, group := range c.Config.Groups {
 			v.groups[group] = c.Scope.Resource
+		}
+		if v.alerted == "" && slices.ContainsFunc(c.Config.Limits, func(l dynalimit.Limit) bool { return l.AlertAt != 0 }) {
+			v.alerted = c.Scope.String()
 		}
 	}
 	if _, wrong := errors.AsType[*dynalimit.ValidationError](err); !wrong {

@@ -28,6 +28,7 @@ var checks = []check{
 	{"names", "looking for missing plans, parents and groups", singleFinding((*visit).checkNames)},
 	{"system limits", "reading the system's limits", singleFinding((*visit).checkSystemLimits)},
 	{"usage", "looking for unclosed hours of usage", singleFinding((*visit).checkUsage)},
+	{"alerts", "looking for who delivers alerts", (*visit).checkAlerts},
 	{"budget tables", "looking at the tables of budgets", (*visit).checkBudgetTables},
 }
 

@@ -73,6 +73,8 @@ type visit struct {
 	// one of those resources.
 	resources map[string]bool
 	groups    map[string]string
+	// alerted is a source whose limits have alerts, or "".
+	alerted string
 }
 
 // tableFacts are the facts about the table from the endpoint.

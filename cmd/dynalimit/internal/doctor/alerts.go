@@ -1,0 +1,26 @@
+package doctor
+
+import (
+	"context"
+
+	"github.com/dynalimit/dynalimit/aggregator/alert"
+	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
+)
+
+// checkAlerts warns if limits have alerts, and no Deliverer sends them. It returns nil without alerts.
+func (v *visit) checkAlerts(ctx context.Context) []tables.Finding {
+	if v.alerted == "" || v.down != "" {
+		return nil
+	}
+	switch holder, err := alert.Delivering(ctx, v.Client, v.table.Name(), v.Now()); {
+	case err != nil:
+		return []tables.Finding{tables.CannotCheck("%s", v.explainError(err))}
+	case holder == "":
+		return []tables.Finding{{
+			Status: tables.Warning, Found: "limits of " + v.alerted + " have alerts, and nobody sends them",
+			Means: "people are not told of their quotas: follow the stream with a webhook, or run a Deliverer", Fix: v.tailCommand() + " --alert-webhook FILE",
+		}}
+	default:
+		return []tables.Finding{tables.Fine("%s sends them", holder)}
+	}
+}
