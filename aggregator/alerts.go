@@ -90,10 +90,10 @@ func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key]
 	return due
 }
 
-// decide stores the due alerts of a bucket, those of a window from the lowest threshold on: where the highest is
+// decideAlerts stores the due alerts of a bucket, those of a window from the lowest threshold on: where the highest is
 // stored, all are. It returns the alerts that it stored, and those that DynamoDB refuses, each with its error. It fails
 // if DynamoDB does not answer until ctx ends.
-func (s *alertStage) decide(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
+func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
 	for len(due) > 0 {
 		n := 1
 		for n < len(due) && due[n].Percent != schema.WholeQuota && due[n].SameWindow(&due[n-1]) { // a denial says nothing of lower ones
@@ -108,7 +108,7 @@ func (s *alertStage) decide(ctx context.Context, due []schema.Alert) (decided []
 	return decided, nil
 }
 
-// decideWindow is decide for the alerts of one window.
+// decideWindow is decideAlerts for the alerts of one window.
 func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
 	highest := &due[len(due)-1]
 	stored, refused, err := s.isStored(ctx, highest)
@@ -118,7 +118,7 @@ func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (deci
 	for i := range due {
 		mine := false
 		if err == nil && !stored {
-			mine, refused, err = s.store(ctx, &due[i])
+			mine, refused, err = s.storeAlert(ctx, &due[i])
 		}
 		switch {
 		case err != nil:
@@ -128,14 +128,14 @@ func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (deci
 		case mine:
 			decided = append(decided, AlertDecided{Alert: Alert(due[i].Shown())})
 		}
-		s.remember(due[i].Key())
+		s.rememberStored(due[i].Key())
 	}
 	return decided, nil
 }
 
 // isStored reports whether an alert is stored. refused is the error of a request that DynamoDB refuses.
 func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool, refused, err error) {
-	refused, _, err = s.patiently(ctx, func() error {
+	refused, _, err = s.requestUntilAnswered(ctx, func() error {
 		out, err := boundRequest(ctx, s.client.GetItem, &dynamodb.GetItemInput{TableName: &s.table, Key: a.Key().Attributes()}, ddb.WithoutRetries)
 		stored = err == nil && len(out.Item) > 0
 		return err
@@ -143,12 +143,12 @@ func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool
 	return stored, refused, err
 }
 
-// store puts an alert if it is absent. mine means that this call stored it, or may have.
-func (s *alertStage) store(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
+// storeAlert puts an alert if it is absent. mine means that this call stored it, or may have.
+func (s *alertStage) storeAlert(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
 	if !s.awaitTurn(ctx) {
 		return false, nil, context.Cause(ctx)
 	}
-	refused, unconfirmed, err := s.patiently(ctx, func() error {
+	refused, unconfirmed, err := s.requestUntilAnswered(ctx, func() error {
 		st := a.Put()
 		_, err := boundRequest(ctx, s.client.UpdateItem, &dynamodb.UpdateItemInput{
 			TableName: &s.table, Key: a.Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
@@ -162,9 +162,9 @@ func (s *alertStage) store(ctx context.Context, a *schema.Alert) (mine bool, ref
 	return refused == nil && err == nil, refused, err
 }
 
-// patiently makes a request until DynamoDB answers. refused is the error of an answer, and unconfirmed means that an
+// requestUntilAnswered makes a request until DynamoDB answers. refused is the error of an answer, and unconfirmed means that an
 // earlier try may have landed. It fails when ctx ends.
-func (s *alertStage) patiently(ctx context.Context, request func() error) (refused error, unconfirmed bool, err error) {
+func (s *alertStage) requestUntilAnswered(ctx context.Context, request func() error) (refused error, unconfirmed bool, err error) {
 	for try := 0; ; try++ {
 		err := request()
 		verdict := ddb.Classify(err, ctx)
@@ -201,8 +201,8 @@ func (s *alertStage) isDecided(key schema.Key) bool {
 	return s.recent[key] || s.past[key]
 }
 
-// remember notes that an alert is stored. The older half of those that it knows goes, where there are too many.
-func (s *alertStage) remember(key schema.Key) {
+// rememberStored notes that an alert is stored. The older half of those that it knows goes, where there are too many.
+func (s *alertStage) rememberStored(key schema.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.recent == nil || len(s.recent) >= decidedKept {

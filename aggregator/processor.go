@@ -26,7 +26,7 @@ type Options struct {
 	RetentionDiffers func(stored Retention)
 	// Writers bounds how many snapshots are written at once. Defaults to 16.
 	Writers int
-	// Now is the clock of alerts. Defaults to time.Now.
+	// Now is the clock of alerts: their times of decision, and the age of ended windows. Defaults to time.Now.
 	Now func() time.Time
 }
 
@@ -90,8 +90,8 @@ type Result struct {
 	Failures []Failure
 	// Gaps are the found gaps.
 	Gaps []Gap
-	// Alerts are the alerts that were stored now, or that could not be stored. One whose storing got no answer may
-	// come again, and may be missing after the death of a process: what is delivered are the stored ones.
+	// Alerts lists each alert that this call stored, or failed to store. After a lost answer an alert may be listed
+	// again, or be missing. Deliverers send the stored ones.
 	Alerts []AlertDecided
 }
 
@@ -142,10 +142,10 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 // if unread is not nil, its folds have.
 func (p *Processor) addBucket(ctx context.Context, w bucketWork, failed, unread error, sources map[source]placed) (result Result) {
 	if failed == nil && len(w.alerts) > 0 {
-		result.Alerts, failed = p.alerts.decide(ctx, w.alerts)
+		result.Alerts, failed = p.alerts.decideAlerts(ctx, w.alerts)
 	}
 	if failed != nil {
-		result.fail(w.records, failed)
+		result.addFailures(w.records, failed)
 	}
 	failed = cmp.Or(failed, unread)
 	done := outcome{err: failed}
@@ -270,8 +270,8 @@ func (r *Result) addResult(other Result) {
 	r.Failures, r.Gaps, r.Alerts = append(r.Failures, other.Failures...), append(r.Gaps, other.Gaps...), append(r.Alerts, other.Alerts...)
 }
 
-// fail adds records that failed.
-func (r *Result) fail(records []Record, err error) {
+// addFailures adds records that failed.
+func (r *Result) addFailures(records []Record, err error) {
 	for _, one := range records {
 		r.Failures = append(r.Failures, Failure{Record: one, Err: err})
 	}

@@ -119,7 +119,7 @@ func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 			continue
 		}
 		reads.Go(func() {
-			r, ok := inspect(ctx, lv.lane, lv.cfg, lv.asked, by)
+			r, ok := inspectBucket(ctx, lv.lane, lv.cfg, lv.asked, by)
 			if ok {
 				lv.noteAnswer(r)
 			} else {

@@ -34,7 +34,7 @@ func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied,
 	for i := range results {
 		if lv := &t.levels[i]; !memory && t.mayDeny(lv) && results[i].Config == nil && !lv.lane.Contact.Away() {
 			var ok bool
-			if results[i], ok = inspect(ctx, lv.lane, lv.cfg, lv.asked, by); !ok {
+			if results[i], ok = inspectBucket(ctx, lv.lane, lv.cfg, lv.asked, by); !ok {
 				return nil, false // the lanes will find the reason, and make its error
 			}
 		}
@@ -56,9 +56,9 @@ func (t *taking) mayDeny(lv *level) bool {
 	return len(lv.asked) > 0 && !lv.served && (t.at == nil || lv.lane != t.at.lane)
 }
 
-// inspect reads a level's bucket for a denial. ok is false if the lane must decide: the bucket could
+// inspectBucket reads a level's bucket for a denial. ok is false if the lane must decide: the bucket could
 // not be read, lacks a limit, or must be claimed for a newer configuration, even with a denial.
-func inspect(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, by lane.Caller) (r lane.Result, ok bool) {
+func inspectBucket(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, by lane.Caller) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
 	v, err := beside.Inspect(ctx, cfg, nil)
 	if err != nil || v.Missing(asked) != "" || v.Adopt && v.Image != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/calendar"
 )
 
-// An alert is an item beside its bucket, put if it is absent: so it is decided once, whoever decides it. While nobody
-// has delivered it, GSI3 lists it outside of every namespace, because the stream covers the whole table; then by the day
-// of the decision.
+// An alert is an item in the partition of its bucket. A follower of the stream puts it if it is absent, so several
+// followers decide it once. Before its delivery GSI3 lists it outside of every namespace, because the stream covers the
+// whole table. After the delivery GSI3 lists it by the day of the decision.
 const (
 	skAlertPrefix = "#WARNED#"
 	openAlerts    = "ALERTS#open#"
