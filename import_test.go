@@ -330,7 +330,7 @@ var importTable = []importRow{
 		std: append([]string{
 			"bytes", "context", "encoding/json", "flag", "io", "math/rand/v2", "net", "net/http", "net/http/httptrace", "os", "path/filepath", "regexp", "sync/atomic", "testing",
 		}, pureStd...),
-		project: []string{"ddbmem", ".", "admin", "aggregator", "leanddb"},
+		project: []string{"ddbmem", ".", "admin", "aggregator", "internal/schema", "leanddb"},
 		others:  []string{sdk, testify},
 		reason:  "what tests of several packages have in common; nothing that ships imports it",
 		tests:   true,

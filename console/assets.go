@@ -20,7 +20,7 @@ var (
 	staticFiles = map[string]staticFile{
 		styleName: {"text/css; charset=utf-8", style}, scriptName: {"text/javascript; charset=utf-8", script}, iconName: {"image/svg+xml", icon},
 	}
-	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "audit", "doctor", "change")
+	pages = parsePages("blank", "overview", "entities", "entity", "models", "plans", "alerts", "audit", "doctor", "change")
 )
 
 // staticFile is a file of a media type.

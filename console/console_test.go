@@ -39,6 +39,9 @@ func TestPagesKeepTheirBudget(t *testing.T) {
 		{"/entity/acme", 15, 40},
 		{"/models", 5, 10},
 		{"/plans", 8, 12},
+		{"/alerts", 14, 40},
+		{"/alerts?state=waiting", 5, 30},
+		{"/alerts?entity=acme.search.prod", 2, 10},
 		{"/audit", 18, 30},
 	} {
 		answer, used := o.get(c.path)
@@ -178,9 +181,10 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 		o.ReadUnits = 1e6
 		o.Doctor = nil
 	})
+	o.CloseAlerts()
 	o.access = console.Access{Principal: "ops", Change: true}
 	known := map[string]bool{}
-	for todo := []string{"/", "/entities?q=a", "/entities?all=1", "/doctor", "/entity/acme.search", "/entity/acme.search.prod", "/entity/acme", "/entity/globex.it.ann", "/entity/acme.search?after=acme.search.b", "/entity/nobody", "/nothing", "/entity/", "/entity/a%20b"}; len(todo) > 0; todo = todo[1:] {
+	for todo := []string{"/", "/entities?q=a", "/entities?all=1", "/doctor", "/alerts", "/alerts?entity=acme", "/alerts?entity=acme.search&state=waiting", "/alerts?entity=a%20b", "/entity/acme.search", "/entity/acme.search.prod", "/entity/acme", "/entity/globex.it.ann", "/entity/acme.search?after=acme.search.b", "/entity/nobody", "/nothing", "/entity/", "/entity/a%20b"}; len(todo) > 0; todo = todo[1:] {
 		path := todo[0]
 		if known[path] {
 			continue
@@ -204,7 +208,8 @@ func TestVisitorsOfASubtreeSeeNothingElse(t *testing.T) {
 				suffix = "&poll=1"
 			}
 			answer, _ := o.get(path + suffix)
-			inside := strings.HasPrefix(path, "/entity/acme.search") && !strings.HasPrefix(path, "/entity/acme.search/change/")
+			inside := strings.HasPrefix(path, "/entity/acme.search") && !strings.HasPrefix(path, "/entity/acme.search/change/") ||
+				strings.HasPrefix(path, "/alerts") && !strings.Contains(strings.ReplaceAll(path, "entity=acme.search", ""), "entity=")
 			switch {
 			case inside && answer.Code == http.StatusOK:
 				visible++

@@ -24,7 +24,7 @@ type entityBody struct {
 	Levels                 []level
 	Hours, Days            *chart
 	Usage                  []usageRow
-	CSV                    string
+	CSV, Alerts            string
 	Children               []row
 	MoreChildren           string
 	Events                 []event
@@ -49,55 +49,6 @@ type levelBucket struct {
 // usageRow is the closed usage of one limit of a resource.
 type usageRow struct{ Resource, Limit, Today, Days string }
 
-// readChain reads an entity and the parents that its calls charge, consistently. It fails with errMissing if the
-// visitor may not see the entity.
-func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
-	var chain []admin.Owned
-	seen := map[string]bool{}
-	inside := v.access.Under == ""
-	for next := id; next != "" && len(chain) < mostLevels; {
-		if seen[next] { // a cycle, which another tool made
-			if v.access.Under != "" {
-				return nil, errMissing
-			}
-			break
-		}
-		seen[next] = true
-		owned, err := readOwned(ctx, v, next)
-		if err != nil {
-			return nil, err
-		}
-		chain = append(chain, owned)
-		inside = inside || next == v.access.Under
-		if next = owned.Entity.ParentID; owned.Entity.Detached && inside {
-			break
-		}
-	}
-	if !inside || len(chain) == 0 {
-		return nil, errMissing
-	}
-	return chain, nil
-}
-
-// readOwned reads an entity consistently. Visitors of the whole table share it for a moment, and see the last one while
-// the table does not answer; for a visitor of a subtree, and for a change, it is read anew each time.
-func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
-	read := func() (admin.Owned, error) {
-		owned, err := v.admin.Entities.Owned(ctx, id)
-		if err == nil {
-			v.learnMoney(owned.Configs)
-		}
-		return owned, err
-	}
-	if v.access.Under == "" && !v.fresh {
-		return fetch(&v.visit, "owned "+id, keepBuckets, 1, read)
-	}
-	if err := v.spend(1); err != nil {
-		return admin.Owned{}, err
-	}
-	return read()
-}
-
 // entityPage shows an entity: the limits of its calls, its usage, its children and its changes.
 func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
 	p := &page{Title: id, Nav: "entities"}
@@ -112,6 +63,9 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	}
 	own := chain[0].Entity
 	b := &entityBody{ID: id, Name: own.Name, Plan: own.Plan, Known: !own.CreatedAt.IsZero() || own.Version > 0, Detached: own.Detached, Limited: v.access.Under != ""}
+	if v.usage != nil {
+		b.Alerts = v.pageHref("alerts", url.Values{"entity": {id}})
+	}
 	p.Body = b
 	f := forest{records: map[string]admin.Entity{}, buckets: map[string]admin.Bucket{}, blocked: map[string]bool{}, catalog: c, under: v.access.Under}
 	for _, o := range chain {

@@ -78,6 +78,9 @@ func (h *handler) open(ctx context.Context, v *view, r *http.Request, path strin
 	if id, ok := strings.CutPrefix(path, "entity/"); ok {
 		return entityPage(ctx, v, id)
 	}
+	if path == "alerts" {
+		return alertsPage(ctx, v)
+	}
 	if v.access.Under != "" {
 		if path == "" {
 			return &page{Body: redirect(v.entityHref(v.access.Under))}, "", nil

@@ -146,7 +146,7 @@ func (a *Alert) Close(at time.Time, sent bool) Statement {
 		attr = attrAlertSent
 	}
 	b.setValue(attr, String(at.UTC().Format(alertTime)))
-	b.setValue(GSI3PK, String(a.Keys.prefix+"ALERTS#"+a.At.UTC().Format(time.DateOnly)+"#"+a.Key().shard()))
+	b.setValue(GSI3PK, String(ClosedAlerts(a.Keys.prefix, a.At, a.Key().shard())))
 	b.exists(attrAlertAt)
 	b.absent(attrAlertSent)
 	b.absent(attrAlertFailed)

@@ -3,10 +3,13 @@
 package spend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,6 +24,7 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // World is a table with spend, and its clock.
@@ -78,7 +82,7 @@ func New(t testing.TB, at time.Time, days int) *World {
 	w.Limiter, err = dynalimit.New(w.Repo, nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Limiter.Close(context.WithoutCancel(ctx)) })
-	w.processor, err = aggregator.New(w.DB.Client(), "limits", nil)
+	w.processor, err = aggregator.New(w.DB.Client(), "limits", &aggregator.Options{Now: w.Now})
 	require.NoError(t, err)
 	w.closer, err = aggregator.NewCloser(w.DB.Client(), "limits", &aggregator.CloserOptions{Now: w.Now})
 	require.NoError(t, err)
@@ -109,7 +113,9 @@ func (w *World) SetTime(now time.Time) {
 
 // configureLimits sets the limits and creates the organisations, teams and keys. An error fails the test.
 func (w *World) configureLimits(ctx context.Context) {
-	money := func(day float64) dynalimit.Limit { return dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(day), "") }
+	money := func(day float64) dynalimit.Limit {
+		return dynalimit.DailyMoneyQuota("usd", dynalimit.Dollars(day), "").WithAlerts(50, 80, 100)
+	}
 	for _, model := range Models {
 		_, err := w.Admin.Limits.SetConfig(ctx, admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Groups: []string{"all"}})
 		require.NoError(w.t, err)
@@ -178,7 +184,9 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 			w.makeCall(ctx, o.id+"."+team[0]+"."+key.id, Models[random.IntN(4)], cost)
 		}
 		if hour.Hour()%6 == 0 || calls > 0 {
-			w.SetTime(hour.Add(58 * time.Minute))
+			if w.SetTime(hour.Add(58 * time.Minute)); w.Now().After(to) {
+				w.SetTime(to)
+			}
 			w.FollowStream(ctx)
 		}
 		if next := hour.Add(76 * time.Minute); hour.Hour()%3 == 2 && next.Before(to) {
@@ -262,6 +270,34 @@ func (w *World) FollowStream(ctx context.Context) {
 			next = out.NextShardIterator
 		}
 	}
+}
+
+// CloseAlerts marks the stored alerts as delivered two minutes after their decision, but the newest three, and every ninth
+// as given up. It returns their number.
+func (w *World) CloseAlerts() int {
+	ctx := w.t.Context()
+	out, err := w.DB.Client().Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits")})
+	require.NoError(w.t, err)
+	var all []schema.Alert
+	for _, item := range out.Items {
+		if schema.IsAlert(schema.KeyOf(item)) {
+			a, err := schema.DecodeAlert(item)
+			require.NoError(w.t, err)
+			all = append(all, a)
+		}
+	}
+	slices.SortFunc(all, func(x, y schema.Alert) int {
+		return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Key().PK+x.Key().SK, y.Key().PK+y.Key().SK))
+	})
+	for i := range all[:max(0, len(all)-3)] {
+		st := all[i].Close(all[i].At.Add(2*time.Minute), i%9 != 4)
+		_, err := w.DB.Client().UpdateItem(ctx, &dynamodb.UpdateItemInput{
+			TableName: aws.String("limits"), Key: all[i].Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+		})
+		require.NoError(w.t, err)
+	}
+	return len(all)
 }
 
 // CloseHours closes the due hours of usage. An error fails the test.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,7 @@ type served struct {
 func serveWorld(t *testing.T) served {
 	t.Helper()
 	w := spend.New(t, time.Date(2026, 11, 27, 18, 17, 0, 0, time.UTC), 4)
+	w.CloseAlerts()
 	s := served{codes: make(chan string, 64)}
 	door := gate.New("7777", time.Now, func(code string) { s.codes <- code })
 	handler, err := console.New(w.Repo, w.Reader, &console.Options{
@@ -80,11 +82,12 @@ func TestConsoleInABrowser(t *testing.T) {
 		for _, dark := range []bool{false, true} {
 			p := openTab(t, s.url, width, dark)
 			for _, page := range []string{
-				"", "entities", "entities?q=globex.r", "entities?all=1", "entities?q=none", "entity/acme.search.prod", "entity/acme", "entity/initech.sandbox.ann", "entity/nobody", "entity/acme.search.prod/change/raise", "entity/initech.sandbox.ci/change/unblock", "entity/nobody/change/grant", "models", "plans", "audit?before=2026-11-25", "doctor",
+				"", "entities", "entities?q=globex.r", "entities?all=1", "entities?q=none", "entity/acme.search.prod", "entity/acme", "entity/initech.sandbox.ann", "entity/nobody", "entity/acme.search.prod/change/raise", "entity/initech.sandbox.ci/change/unblock", "entity/nobody/change/grant", "models", "plans", "alerts", "alerts?state=waiting", "alerts?entity=acme.search.prod", "audit?before=2026-11-25", "doctor",
 			} {
 				p.Do(chromedp.Navigate(s.url + s.prefix + page))
 				name := fmt.Sprintf("%q at %d px, dark %v", page, width, dark)
 				assert.Empty(t, p.TakeTrouble(), name)
+				p.SavePicture(fmt.Sprintf("%s-%d-%v", strings.NewReplacer("/", "-", "?", "-").Replace(page), width, dark))
 				var seen struct {
 					Wide, Styles, Scripts, Headings int
 					Unnamed                         []string

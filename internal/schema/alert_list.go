@@ -1,0 +1,31 @@
+package schema
+
+import (
+	"strings"
+	"time"
+)
+
+// AlertPrefix is the beginning of the sort keys of alerts, in the partition of their entity.
+const AlertPrefix = skAlertPrefix
+
+// ClosedAlerts returns a partition of GSI3. It lists the alerts of a namespace, by the prefix of its keys, that were decided on the day of a time in
+// UTC, and that were delivered or given up.
+func ClosedAlerts(prefix string, at time.Time, shard string) string {
+	return prefix + "ALERTS#" + at.UTC().Format(time.DateOnly) + "#" + shard
+}
+
+// KeysOfAlert returns the keys of the namespace of an alert. It returns ok as false for the key of another item.
+func KeysOfAlert(key Key) (k Keys, ok bool) {
+	k, kind, _, ok := splitPartition(key.PK)
+	return k, ok && kind == "ENTITY#" && IsAlert(key)
+}
+
+// AlertTime returns a time as the lists of alerts sort it.
+func AlertTime(at time.Time) string { return at.UTC().Format(alertTime) }
+
+// ListedAlert returns the time of the decision of an alert, from its item or its entry in a list, and whether the alert is
+// open. It returns ok as false for another item.
+func ListedAlert(item Item) (at time.Time, open, ok bool) {
+	at, err := time.Parse(alertTime, Text(item, GSI3SK))
+	return at, strings.HasPrefix(Text(item, GSI3PK), openAlerts), err == nil
+}
