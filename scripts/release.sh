@@ -72,17 +72,10 @@ compile() {
   echo "$program"
 }
 
-# Prints the folders of what package $1 is made of besides this repository, with their names: modules,
-# Go itself, and works that are embedded, whose folder has a VENDORED.json.
+# Prints the folders of what package $1 is made of besides this repository, with their names: modules and Go itself.
 works() {
   go list -deps -f '{{with .Module}}{{.Path}} {{.Version}} {{.Dir}}{{end}}' "$1" | grep -v "^$module" | LC_ALL=C sort -u
   echo "Go $(go env GOVERSION) $(go env GOROOT)"
-  go list -deps -f '{{if .EmbedFiles}}{{.ImportPath}} {{.Dir}}{{end}}' "$1" | sed -n "s|^${module}[^ ]* ||p" | while read -r dir; do
-    find "$dir" -name VENDORED.json | LC_ALL=C sort
-  done | while read -r about; do
-    sed -n 's/^    "\(.*\)": "\([0-9a-f]\{64\}\)".*/\2  \1/p' "$about" | (cd "${about%/*}" && sha256sum --check --quiet --strict >&2)
-    echo "$(sed -n 's/^  "name": "\(.*\)",/\1/p' "$about") $(sed -n 's/^  "version": "\(.*\)",/\1/p' "$about") ${about%/*}"
-  done
 }
 
 # Prints the licences and notices of the works in package $1. A licence that is none of those that

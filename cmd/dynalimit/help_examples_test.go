@@ -58,5 +58,5 @@ func TestExamplesOfUsageSucceedOnAnyDay(t *testing.T) {
 	}
 	files, err := os.ReadDir(".")
 	require.NoError(t, err)
-	assert.NotEmpty(t, files, "reports and exports")
+	assert.NotEmpty(t, files, "exports")
 }

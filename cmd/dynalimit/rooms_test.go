@@ -54,8 +54,7 @@ var roomTable = map[string]struct {
 		ours:   []string{project, project + "/admin", project + "/internal/calendar", project + "/internal/ddb", project + "/internal/schema", project + "/internal/notation", rooms + "term", project + "/internal/yamlfile"},
 		others: []string{"go.yaml.in/yaml/v3", "golang.org/x/sync"}, reason: "compares files with a repository that it is given",
 	},
-	"shape":  {pure: true, reason: "a schema is a value, of a type"},
-	"report": {pure: true, ours: []string{project + "/internal/notation"}, reason: "a page is a value: the same usage gives the same file"},
+	"shape": {pure: true, reason: "a schema is a value, of a type"},
 	"stack": {
 		ours: []string{project + "/internal/ddb"}, others: []string{sdk, "github.com/aws/smithy-go", "go.yaml.in/yaml/v3"},
 		reason: "deploys any template by a client that it is given",

@@ -11,7 +11,6 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/decision"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/manifest"
-	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/report"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/shape"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/stack"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
@@ -70,7 +69,7 @@ var results = map[string]any{
 	"table create": []tables.Result{}, "table status": tablesStatus{}, "table delete": []tableLoss{},
 	"tail":         followed{}, // one per line
 	"top":          seen{},
-	"usage export": exported{}, "usage keep": usageKept{}, "usage list": []aggregator.Usage{}, "usage report": report.Report{}, "usage top": topUsage{},
+	"usage export": exported{}, "usage keep": usageKept{}, "usage list": []aggregator.Usage{}, "usage top": topUsage{},
 	"version": versionJSON{},
 }
 

@@ -52,7 +52,6 @@ func TestExportsSayTheSame(t *testing.T) {
 
 	printed := m.must(append([]string{"usage", "export"}, which...)...)
 	assert.Equal(t, printed, m.must(append([]string{"usage", "export", "-o", "-"}, which...)...), "- is the terminal")
-	assert.Contains(t, m.must("usage", "report", "--since", "3d", "-o", "-"), "<html")
 	_, err = os.Stat("-")
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -224,10 +224,21 @@ func TestYoungTablesAreReadFromTheirFirstHour(t *testing.T) {
 	m.at(21, 9, 10).use("key-1", "gpt-4", 1200).fold(nil)
 	m.at(21, 10, 20).close()
 	m.at(25, 10, 20).close()
-	for _, command := range []string{"report --since 90d --json", "export --per-entity --by month --since 90d", "top --resource gpt-4 --since 90d"} {
+	for _, command := range []string{"export --per-entity --by month --since 90d", "top --resource gpt-4 --since 90d"} {
 		began := m.db.Meter()
 		told := m.must(append([]string{"usage"}, strings.Fields(command)...)...)
 		assert.Contains(t, told, "team-a", command)
 		assert.Less(t, m.db.Meter().Sub(began).Requests(), int64(800), command)
+	}
+}
+
+// TestUsageReportNamesItsSuccessors: whatever its former flags.
+func TestUsageReportNamesItsSuccessors(t *testing.T) {
+	t.Parallel()
+	for _, flags := range [][]string{nil, {"--since", "3d", "-o", "report.html"}, {"--entity", "team-a", "--json"}} {
+		code, _, stderr := newShell(t).run(append([]string{"usage", "report"}, flags...)...)
+		assert.Equal(t, exitUsage, code, flags)
+		assert.Contains(t, stderr, "dynalimit console", flags)
+		assert.Contains(t, stderr, "usage export", flags)
 	}
 }
