@@ -32,7 +32,7 @@ func TestPagesKeepTheirBudget(t *testing.T) {
 		requests int64
 		units    float64
 	}{
-		{"/", 20, 60},
+		{"/", 13, 40},
 		{"/entities", 10, 40},
 		{"/entities?q=globex.r", 20, 60},
 		{"/entity/acme.search.prod", 18, 30},

@@ -46,8 +46,8 @@ type levelBucket struct {
 	Gauges   []gauge
 }
 
-// usageRow is the closed usage of one limit of a resource.
-type usageRow struct{ Resource, Limit, Today, Days string }
+// usageRow is the closed usage of one limit of a resource, or the part of a model in it.
+type usageRow struct{ Resource, Limit, Model, Today, Days string }
 
 // entityPage shows an entity: the limits of its calls, its usage, its children and its changes.
 func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
@@ -385,17 +385,22 @@ func entityUsage(ctx context.Context, v *view, chain []admin.Owned, resource str
 	return own, nil
 }
 
-// usageRows sums the usage by resource and limit: the closed hours of today, and the shown days.
+// usageRows sums the usage by resource and limit, and money by model too: the closed hours of today, and the shown days.
 func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows []usageRow) {
 	type sums struct{ today, days int64 }
-	of, order := map[[2]string]*sums{}, [][2]string(nil)
+	of, order := map[[3]string]*sums{}, [][3]string(nil)
+	sum := func(key [3]string) *sums {
+		if of[key] == nil {
+			of[key], order = &sums{}, append(order, key)
+		}
+		return of[key]
+	}
 	add := func(u aggregator.Usage, to func(*sums) *int64) {
 		for _, l := range u.Limits {
-			key := [2]string{u.Resource, l.Limit}
-			if of[key] == nil {
-				of[key], order = &sums{}, append(order, key)
+			*to(sum([3]string{u.Resource, l.Limit})) += l.Consumed / milli
+			for model, n := range l.ByModel {
+				*to(sum([3]string{u.Resource, l.Limit, model})) += n / milli
 			}
-			*to(of[key]) += l.Consumed / milli
 		}
 	}
 	for _, u := range days {
@@ -406,10 +411,10 @@ func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows [
 			add(u, func(s *sums) *int64 { return &s.today })
 		}
 	}
-	slices.SortFunc(order, func(x, y [2]string) int { return strings.Compare(x[0]+"\x00"+x[1], y[0]+"\x00"+y[1]) })
+	slices.SortFunc(order, func(x, y [3]string) int { return slices.Compare(x[:], y[:]) })
 	for _, key := range order {
 		money := v.isMoney(key[1])
-		rows = append(rows, usageRow{key[0], key[1], amount(money, of[key].today), amount(money, of[key].days)})
+		rows = append(rows, usageRow{key[0], key[1], key[2], amount(money, of[key].today), amount(money, of[key].days)})
 	}
 	return rows
 }

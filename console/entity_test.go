@@ -1,6 +1,8 @@
 package console_test
 
 import (
+	"fmt"
+	"iter"
 	"net/http"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/internal/testworld/spend"
 )
@@ -58,14 +61,35 @@ func TestChildThatLeftIsHidden(t *testing.T) {
 	assert.NotContains(t, answer.Body.String(), "acme.search.prod")
 }
 
-// TestSpendIsShownByModel: at the models and at an entity, with its sum unchanged.
+// TestSpendIsShownByModel: at the overview, the models and an entity, as charts and in tables.
 func TestSpendIsShownByModel(t *testing.T) {
 	o := newOffice(t, nil)
-	for _, path := range []string{"/models", "/entity/acme"} {
+	spent := func(days iter.Seq2[aggregator.Usage, error]) map[string]string {
+		sums, texts := map[string]int64{}, map[string]string{}
+		for u, err := range days {
+			require.NoError(t, err)
+			for _, l := range u.Limits {
+				for model, n := range l.ByModel {
+					sums[model] += n
+				}
+			}
+		}
+		for model, n := range sums {
+			texts[model] = fmt.Sprintf(">$%.2f<", float64(n)/1e9)
+		}
+		return texts
+	}
+	q := aggregator.Query{Resource: "all", Window: aggregator.Day, From: o.Now().AddDate(0, 0, -13), To: o.Now().Truncate(24 * time.Hour)}
+	for path, table := range map[string]map[string]string{"/": nil, "/models": spent(o.Reader.Resource(t.Context(), "all", q)), "/entity/acme": spent(o.Reader.Entity(t.Context(), "acme", q))} {
 		answer, _ := o.get(path)
 		legend := 0
 		for _, model := range spend.Models {
 			legend += strings.Count(answer.Body.String(), "</i>"+model+"</span>")
+			if table != nil {
+				_, row, _ := strings.Cut(answer.Body.String(), "<tr><td"+map[string]string{"/models": `><b class="brk">`, "/entity/acme": `></td><td class="brk mute">`}[path]+model+"<")
+				row, _, _ = strings.Cut(row, "</tr>")
+				assert.Contains(t, row, table[model], path+" "+model)
+			}
 		}
 		assert.GreaterOrEqual(t, legend, 3, path)
 	}

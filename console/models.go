@@ -16,14 +16,16 @@ type models struct {
 	Chart     *chart
 	Everybody string
 	Members   string
-	// Priced means that a model has a price.
-	Priced bool
+	// Priced means that a model has a price, and Counted that the days of the chart have money by model.
+	Priced, Counted bool
 }
 
 type modelRow struct {
 	Name, Limits, Price, Tag, Class string
-	Groups                          []string
-	IsGroup                         bool
+	// Spent is the money of the model in the days of the chart.
+	Spent   string
+	Groups  []string
+	IsGroup bool
 }
 
 // modelsPage shows the resources with their groups and limits, and the days of the main one.
@@ -56,39 +58,47 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	b.Chart, err = daysChart(v, "resource "+c.Main, c.Main, closed, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-		return v.usage.Resource(ctx, c.Main, q)
-	})
-	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", err
+	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", addModelUsage(ctx, v, c, b, closed)
 }
 
-// daysChart returns a chart of the closed days of a total: of its limit of money, or else its first one. It is
-// nil without closed usage or a resource.
-func daysChart(v *view, key, resource string, closed time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) (*chart, error) {
-	if closed.IsZero() || resource == "" {
-		return nil, nil
+// addModelUsage adds the chart of the closed days of the main resource, of its limit of money or else its first one, and
+// the money of each model in these days.
+func addModelUsage(ctx context.Context, v *view, c catalog, b *models, closed time.Time) error {
+	if closed.IsZero() || c.Main == "" {
+		return nil
 	}
 	last := midnight(v.now()).AddDate(0, 0, -1)
 	if closed.Before(last.AddDate(0, 0, 1)) {
 		last = midnight(closed).AddDate(0, 0, -1)
 	}
-	all, err := v.usageOf(key, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), read)
+	all, err := v.usageOf("resource "+c.Main, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		return v.usage.Resource(ctx, c.Main, q)
+	})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	limit := ""
+	limit, spent := "", map[string]int64{}
 	for _, u := range all {
 		for _, l := range u.Limits {
 			if limit == "" || v.isMoney(l.Limit) && !v.isMoney(limit) {
 				limit = l.Limit
 			}
+			for model, n := range l.ByModel {
+				spent[model] += n / milli
+			}
 		}
 	}
 	if limit == "" {
-		return nil, nil
+		return nil
 	}
-	starts := windowsBack(aggregator.Day, last, shownDays-1)
-	return newChart("By day", "Day", dayLabels(starts), stackModels(all, resource, limit, v.isMoney(limit), starts), v.isMoney(limit), 0, false), nil
+	money, starts := v.isMoney(limit), windowsBack(aggregator.Day, last, shownDays-1)
+	b.Chart = newChart("By day", "Day", dayLabels(starts), stackModels(all, c.Main, limit, money, starts), money, 0, false)
+	for i, r := range b.Rows {
+		if n, counted := spent[r.Name]; counted && money {
+			b.Rows[i].Spent, b.Counted = amount(money, n), true
+		}
+	}
+	return nil
 }
 
 type plans struct {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// mostAccounts is how many tops the overview shows, and mostStacked how many have a colour of their own.
-	mostAccounts, mostStacked = 15, 3
+	// mostAccounts is how many tops the overview shows.
+	mostAccounts = 15
 	// shownConsumers is the length of the list of top consumers, and mostAsked how many candidates it is made of.
 	shownConsumers, mostAsked = 8, 20
 )
@@ -267,8 +267,8 @@ func attentionOf(rows []row) (all []attention) {
 	return all[:min(len(all), 9)]
 }
 
-// chartOverview sets o.Chart to the closed days of the group, stacked by the largest accounts, and forecasts
-// the month in o.Month. It does nothing without closed usage or a limit.
+// chartOverview draws the days of the group, of money by model, and forecasts the month. Today is drawn from its closed
+// hours and the quotas of the accounts.
 func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed time.Time) error {
 	today := midnight(v.now())
 	limit, money := chartLimit(o.Accounts)
@@ -279,75 +279,38 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	if closed.Before(today) {
 		last = midnight(closed).AddDate(0, 0, -1)
 	}
-	from, to := last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1)
+	read := func(w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
+		return v.usageOf("resource "+c.Main, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+			return v.usage.Resource(ctx, c.Main, q)
+		})
+	}
+	all, err := read(aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1))
+	if err != nil {
+		return err
+	}
 	starts := windowsBack(aggregator.Day, last, shownDays-1)
-	all, err := v.usageOf("resource "+c.Main, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-		return v.usage.Resource(ctx, c.Main, q)
-	})
-	if err != nil {
-		return err
-	}
-	whole := usageByWindow(all, c.Main, limit, starts)
-	accounts := slices.Clone(o.Accounts)
-	slices.SortStableFunc(accounts, func(x, y row) int { return cmp.Compare(usedOf(y), usedOf(x)) })
-	stacks, rest, err := stackAccounts(ctx, v, c.Main, limit, accounts, whole)
-	if err != nil {
-		return err
-	}
-	left := slices.ContainsFunc(rest, func(n int64) bool { return n > 0 })
-	labels := dayLabels(starts)
+	forecastMonth(o.Month, money, usageByWindow(all, c.Main, limit, starts).values, today)
 	open := closed.After(last) && o.Day != nil && o.Day.Name == limit
-	if open { // today, from the quotas
-		labels = append(labels, today.Format("Jan 2"))
-		for i := range stacks {
-			stacks[i].values = append(stacks[i].values, usedOf(accounts[i]))
+	if open {
+		hours, err := read(aggregator.Hour, today, closed)
+		if err != nil {
+			return err
 		}
-		sum := int64(0)
-		for i := range stacks {
-			sum += usedOf(accounts[i])
-		}
-		rest = append(rest, max(0, o.Day.used-sum))
-		left = left || o.Day.used > sum
+		starts, all = append(starts, today), append(slices.Clone(all), hoursOfDay(hours, today)...)
 	}
-	if left || len(stacks) == 0 {
-		name := others
-		if len(stacks) == 0 {
-			name = limit
-		}
-		stacks = append(stacks, series{name, rest})
+	stacks := stackModels(all, c.Main, limit, money, starts)
+	if open {
+		stacks = addOpenUse(stacks, o.Day.used)
 	}
 	title := "Use a day"
-	if money {
+	switch {
+	case len(stacks) > 1:
+		title = "Spend by model"
+	case money:
 		title = "Spend a day"
 	}
-	o.Chart = newChart(title, "Day", labels, stacks, money, 0, open)
-	forecastMonth(o.Month, money, whole.values, today)
+	o.Chart = newChart(title, "Day", dayLabels(starts), stacks, money, 0, open)
 	return nil
-}
-
-// stackAccounts reads the closed days of the first mostStacked accounts and returns a series of each. rest is
-// the remainder of the whole. With fewer than two accounts it returns no series.
-func stackAccounts(ctx context.Context, v *view, resource, limit string, accounts []row, whole spending) (stacks []series, rest []int64, err error) {
-	rest = slices.Clone(whole.values)
-	if len(accounts) < 2 || len(whole.starts) == 0 {
-		return nil, rest, nil
-	}
-	from, to := whole.starts[0], whole.starts[len(whole.starts)-1].AddDate(0, 0, 1)
-	for _, a := range accounts[:min(len(accounts), mostStacked)] {
-		own, err := v.usageOf("entity "+a.ID+" on "+resource, aggregator.Day, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
-			q.Resource = resource
-			return v.usage.Entity(ctx, a.ID, q)
-		})
-		if err != nil {
-			return nil, nil, err
-		}
-		s := series{a.ID, usageByWindow(own, resource, limit, whole.starts).values}
-		for i := range rest {
-			rest[i] -= s.values[i]
-		}
-		stacks = append(stacks, s)
-	}
-	return stacks, rest, nil
 }
 
 // forecastMonth sets month.Below to the expected use of the month's quotas at its end, at the rate of the last

@@ -112,7 +112,7 @@ func TestConsoleByKeyboard(t *testing.T) {
 	p := openTab(t, s.url, 1280, false)
 	s.login(t, p)
 	p.Do(chromedp.Focus(chromedp.CSS(".chart")), chromedp.KeyEvent(kb.ArrowLeft))
-	assert.Regexp(t, `^Nov 27: \$[\d.]+ acme \$`, p.Text(`document.querySelector(".read").textContent`))
+	assert.Regexp(t, `^Nov 27: \$[\d.]+ .*gpt-4.1 \$`, p.Text(`document.querySelector(".read").textContent`))
 	p.Do(chromedp.KeyEvent("/"))
 	p.WaitFor("location.pathname + (document.activeElement?.id ?? '')", s.prefix+"entitiesq")
 	p.Do(chromedp.Navigate(s.url+s.prefix+"doctor"), chromedp.Click(chromedp.CSS("form button")))
