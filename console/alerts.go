@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"slices"
@@ -37,6 +38,8 @@ type alertRow struct {
 const (
 	// alertsLate is how long an alert waits before the page says that nobody delivers it.
 	alertsLate = 10 * time.Minute
+	// mostSkipped is the bound of the reader's AlertQuery.Skip.
+	mostSkipped = 200
 	// listUnits is the price of the 12 lists of a page, and ownUnits that of an entity's alerts.
 	listUnits, ownUnits = 16, 4
 )
@@ -67,14 +70,26 @@ func alertsPage(ctx context.Context, v *view) (*page, string, error) {
 		p.Crumbs = []link{{b.Entity, v.entityHref(b.Entity)}}
 	}
 	found, err := readAlerts(ctx, v, aggregator.AlertQuery{Entity: b.Entity, Open: b.Waiting, Limit: listLength})
-	if isInvalid(err) && v.access.Under == "" {
+	var bad *dynalimit.ValidationError
+	if errors.As(err, &bad) && bad.Field == "query.Entity" {
 		p.Notes = []note{{Title: "No entity has such an id:", Text: "ids have letters, digits and _ . - : @."}}
 		return p, "alerts", nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	late := false
+	if b.addRows(v, found, since) && v.access.Under == "" {
+		p.Notes = []note{{
+			Title: "Nobody delivers alerts:", Text: "some wait for more than 10 minutes. Put the address of a webhook into DYNALIMIT_ALERT_WEBHOOK, and follow the stream with it.",
+			Command: "dynalimit tail --table " + v.table,
+		}}
+	}
+	return p, "alerts", nil
+}
+
+// addRows adds the alerts of a page that were decided from a time on, with the links to other pages. late means that one
+// of them waits for long.
+func (b *alerts) addRows(v *view, found aggregator.AlertPage, since time.Time) (late bool) {
 	for _, a := range found.Alerts {
 		if a.At.Before(since) {
 			found.Older = nil
@@ -90,13 +105,7 @@ func alertsPage(ctx context.Context, v *view) (*page, string, error) {
 	if v.query.Has("before") {
 		b.Newest = b.address(v, nil)
 	}
-	if late && v.access.Under == "" {
-		p.Notes = []note{{
-			Title: "Nobody delivers alerts:", Text: "some wait for more than 10 minutes. Put the address of a webhook into DYNALIMIT_ALERT_WEBHOOK, and follow the stream with it.",
-			Command: "dynalimit tail --table " + v.table,
-		}}
-	}
-	return p, "alerts", nil
+	return late
 }
 
 // readAlerts reads the page of a query that the visitor's address asks for. Visitors share it for a moment.
@@ -106,7 +115,7 @@ func readAlerts(ctx context.Context, v *view, q aggregator.AlertQuery) (aggregat
 		q.Skip, _ = strconv.Atoi(v.query.Get("skip"))
 	}
 	key := fmt.Sprintf("alerts %s %v %d %d", q.Entity, q.Open, q.Before.UnixMilli(), q.Skip)
-	price := float64(listUnits + q.Skip/4)
+	price := float64(listUnits + min(q.Skip, mostSkipped)/4)
 	if q.Entity != "" {
 		price = ownUnits
 	}
@@ -169,7 +178,8 @@ func insideSince(ctx context.Context, v *view, chain []admin.Owned) (since time.
 		if e.ID == v.access.Under {
 			break
 		}
-		moved, err := fetch(&v.visit, fmt.Sprintf("moved %s %d", e.ID, e.Version), keepUsage, 2, func() (time.Time, error) { return readMove(ctx, v, e) })
+		key := fmt.Sprintf("moved %s %d %d", e.ID, e.CreatedAt.Unix(), e.Version) // of one state of one record
+		moved, err := fetch(&v.visit, key, keepUsage, 2, func() (time.Time, error) { return readMove(ctx, v, e) })
 		if err != nil {
 			return since, err
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -63,17 +64,26 @@ func TestAlertsAreListed(t *testing.T) {
 	assert.Len(t, all, stored)
 	assert.Equal(t, "Nov 27, 18:17 acme.platform.batch usd day, all 50 % $21.57 $30.00 waiting", all[0])
 	assert.Contains(t, all, "Nov 27, 16:58 acme usd day, all 50 % $83.89 $150.00 17:00")
-	assert.Contains(t, all, "Nov 27, 13:58 acme.support.prod usd day, all 80 % $16.03 $20.00 failed")
+	assert.Contains(t, all, "Nov 27, 13:58 acme.support.prod usd day, all 50 % $16.03 $20.00 failed")
 	assert.Len(t, o.alertsAt(t, "/alerts?state=waiting"), 3)
 	own := o.alertsAt(t, "/alerts?entity=acme.support.prod")
 	assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(all), func(line string) bool { return !strings.Contains(line, " acme.support.prod ") }), own)
 	assert.NotEmpty(t, own)
 
 	answer, _ := o.get("/alerts")
+	assert.NotContains(t, answer.Body.String(), "<script>alert")
+	assert.Contains(t, answer.Body.String(), "&lt;script&gt;alert")
 	assert.Contains(t, answer.Body.String(), "Nobody delivers alerts")
 	answer, _ = o.get("/alerts?entity=%3Cscript%3E")
 	assert.Contains(t, answer.Body.String(), "No entity has such an id")
 	assert.NotContains(t, answer.Body.String(), "<script>")
+	for path, code := range map[string]int{
+		"/alerts?before=2026-11-27T12:00:00Z&skip=-1": 404, "/alerts?before=2026-11-27T12:00:00Z&skip=100000": 404, "/alerts?before=0002-01-01T00:00:00Z": 404,
+		"/alerts?before=2999-01-01T00:00:00Z": 200, "/alerts?before=x&skip=y": 200, "/alerts?poll=1": 200, "/alerts/": 404,
+	} {
+		answer, _ := o.get(path)
+		assert.Equal(t, code, answer.Code, path)
+	}
 }
 
 // TestAlertsOfBeforeAMoveAreHidden: from visitors of the new parent, of the moved team and of its keys.
@@ -96,6 +106,13 @@ func TestAlertsOfBeforeAMoveAreHidden(t *testing.T) {
 	assert.Equal(t, whole, count(), "the team itself sees its own")
 	o.access.Under = ""
 	assert.Equal(t, whole, count())
+
+	entities := o.Admin.Entities
+	require.NoError(t, entities.Delete(t.Context(), "acme.support.prod"))
+	o.SetTime(o.Now().Add(time.Second))
+	require.NoError(t, entities.Create(t.Context(), admin.Entity{ID: "acme.support.prod", ParentID: "acme.search"}))
+	o.access.Under = "acme.search"
+	assert.Empty(t, o.alertsAt(t, "/alerts?entity=acme.support.prod"), "those of a namesake before it")
 }
 
 // TestManyAlertsCostNoMore: 100,000 of two days, of which a fifth waits.

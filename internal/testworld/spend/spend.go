@@ -273,7 +273,7 @@ func (w *World) FollowStream(ctx context.Context) {
 }
 
 // CloseAlerts marks the stored alerts as delivered two minutes after their decision, but the newest three, and every ninth
-// as given up. It returns their number.
+// as given up, after it added one of a hostile limit and the longest id. It returns their number.
 func (w *World) CloseAlerts() int {
 	ctx := w.t.Context()
 	out, err := w.DB.Client().Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits")})
@@ -286,18 +286,26 @@ func (w *World) CloseAlerts() int {
 			all = append(all, a)
 		}
 	}
+	hostile := all[0]
+	hostile.Entity, hostile.Limit, hostile.At = "globex."+strings.Repeat("x", 249), Hostile, w.Now().Add(-30*time.Hour)
+	w.write(hostile.Key(), hostile.Put())
+	all = append(all, hostile)
 	slices.SortFunc(all, func(x, y schema.Alert) int {
 		return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Key().PK+x.Key().SK, y.Key().PK+y.Key().SK))
 	})
 	for i := range all[:max(0, len(all)-3)] {
-		st := all[i].Close(all[i].At.Add(2*time.Minute), i%9 != 4)
-		_, err := w.DB.Client().UpdateItem(ctx, &dynamodb.UpdateItemInput{
-			TableName: aws.String("limits"), Key: all[i].Key().Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
-			ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
-		})
-		require.NoError(w.t, err)
+		w.write(all[i].Key(), all[i].Close(all[i].At.Add(2*time.Minute), i%9 != 4))
 	}
 	return len(all)
+}
+
+// write updates an item by a statement.
+func (w *World) write(key schema.Key, st schema.Statement) {
+	_, err := w.DB.Client().UpdateItem(w.t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String("limits"), Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
+		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,
+	})
+	require.NoError(w.t, err)
 }
 
 // CloseHours closes the due hours of usage. An error fails the test.
