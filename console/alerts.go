@@ -152,7 +152,7 @@ func showAlert(v *view, a aggregator.Alert) alertRow {
 	}
 	switch {
 	case a.Percent >= 100:
-		r.Class = "bad"
+		r.Class, r.Crossed = "bad", "denied" // a call was
 	case a.Percent >= 80:
 		r.Class = "warn"
 	}
