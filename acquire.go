@@ -208,6 +208,17 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 	return r, err
 }
 
+// usable returns a *ValidationError for a limiter that New did not make, and for a nil context.
+func (l *RateLimiter) usable(ctx context.Context) error {
+	if l == nil || l.repo == nil {
+		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
+	}
+	if ctx == nil {
+		return checkContext(ctx)
+	}
+	return nil
+}
+
 // checkAmounts returns a *ValidationError for empty amounts, for one too large for any limit, and for a
 // negative one unless signed is set, as for Adjust.
 func checkAmounts(amounts Amounts, signed bool) error {

@@ -100,7 +100,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	l.reports = newReports(shielded(o.Observer, o.Logger), repo.layout)
 	observer := l.reports.Observer
 	d := &call.DeskOptions{
-		Configs: repo.configs.Cache, Namespace: repo.namespace, Breaker: repo.breaker, Buckets: repo.buckets, Keys: repo.keys, Queues: repo.queues, Turns: &repo.turns,
+		Configs: repo.configs.Cache, Namespace: repo.namespace, Breaker: repo.breaker, Buckets: repo.buckets, Keys: repo.keys, Queues: repo.queues, Turns: &repo.turns, Passes: repo.passes,
 		RepoClock: repo.clock, Machine: repo.machine, Now: o.Now, Limits: storedLimits(o.Limits), Policy: call.Policy(o.OnUnavailable),
 		Mode: call.Mode(o.ChargeMode), Share: o.LocalShare, Timeout: o.Timeout, Cleanup: o.CleanupTimeout, RefuseUnrecorded: o.Unrecorded == RefuseUnrecorded,
 		Size: o.MaxBuckets, Horizon: o.horizon(), Observer: observer, OnDrop: l.reports.reportDrop, Closing: l.closing, Log: o.Logger,
@@ -119,17 +119,6 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	l.reports.desk = l.desk
 	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: l.desk.Lanes.Refilled, loaded: observer.ConfigLoaded})
 	return l, nil
-}
-
-// usable returns a *ValidationError for a limiter that New did not make, and for a nil context.
-func (l *RateLimiter) usable(ctx context.Context) error {
-	if l == nil || l.repo == nil {
-		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
-	}
-	if ctx == nil {
-		return checkContext(ctx)
-	}
-	return nil
 }
 
 // availabilityChanged reports to the observer that the table stopped answering, or answers again.

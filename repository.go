@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -143,12 +144,18 @@ type connection struct {
 	// writes of its limiters.
 	queues *backlog.Queues
 	turns  lane.Turns
+	// passes bounds the turns that lanes of its limiters have in flight.
+	passes *lane.Passes
 	// anonymous permits changes without a known author.
 	anonymous bool
 }
 
-// mostQueues bounds the buckets for which a process admits calls on its own.
-const mostQueues = 100_000
+const (
+	// mostQueues bounds the buckets for which a process admits calls on its own.
+	mostQueues = 100_000
+	// fewestPerProcessor is the number of turns that lanes may always have in flight for each processor.
+	fewestPerProcessor = 8
+)
 
 // NewRepository returns a repository for a table. It does no I/O: CreateTable
 // makes the table. It logs a warning for a *dynamodb.Client that keeps 10 idle connections or
@@ -194,6 +201,7 @@ func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Key
 		readable:  o.Compatible,
 		anonymous: o.AllowAnonymous,
 		queues:    backlog.NewQueues(mostQueues),
+		passes:    lane.NewPasses(fewestPerProcessor * runtime.GOMAXPROCS(0)),
 	}}
 	r.breaker = r.newBreaker()
 	watched := ddb.Watch(client, r.breaker, clock, o.RequestTimeout)

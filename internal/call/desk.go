@@ -47,7 +47,7 @@ type Desk struct {
 // DeskOptions configure a Desk. All but Namespace, Now, Limits, Strangers, Horizon, Trace and OnDrop are
 // required.
 type DeskOptions struct {
-	// Configs, Namespace, Breaker, Buckets, Keys, Queues and Turns are the repository's. RepoClock is its
+	// Configs, Namespace, Breaker, Buckets, Keys, Queues, Turns and Passes are the repository's. RepoClock is its
 	// clock, and Machine means that the clock's source is the machine's own.
 	Configs   *config.Cache
 	Namespace *Namespace
@@ -56,6 +56,7 @@ type DeskOptions struct {
 	Keys      schema.Keys
 	Queues    *backlog.Queues
 	Turns     *lane.Turns
+	Passes    *lane.Passes
 	RepoClock *ddb.Clock
 	Machine   bool
 	// Now is the limiter's own clock; nil for the repository's.
@@ -108,7 +109,7 @@ func NewDesk(o *DeskOptions) (*Desk, error) {
 			NowMS: d.NowMS, SureMS: sure, Tick: o.RepoClock.Tick, Table: d.Table, Log: o.Log,
 		},
 		Size: o.Size, Patience: o.Timeout, Horizon: o.Horizon,
-		Queues: o.Queues, Turns: o.Turns, Locate: d.Routes.locateBuckets, Trace: o.Trace, OnDrop: o.OnDrop, OnLapse: d.lapseReporter(),
+		Queues: o.Queues, Turns: o.Turns, Passes: o.Passes, Locate: d.Routes.locateBuckets, Trace: o.Trace, OnDrop: o.OnDrop, OnLapse: d.lapseReporter(),
 	})
 	d.Lanes, d.Routes.lanes = lanes, lanes
 	return d, err

@@ -236,9 +236,11 @@ func TestDeniesAsRecallDoes(t *testing.T) {
 		"of a ghost":        func(l *Lane, _ *plan.Config) { l.Memory.sight.image.Limits[0].Ghost = true },
 		"filled meanwhile":  func(l *Lane, _ *plan.Config) { l.Memory.sight.refilled = true },
 		"beside a give-back": func(l *Lane, cfg *plan.Config) {
-			l.queue.add(NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
+			l.queue.ops = append(l.queue.ops, NewAdjust(context.Background(), plan.Negated(oneToken), nil, cfg))
 		},
-		"beside other takes":   func(l *Lane, cfg *plan.Config) { l.queue.add(NewTake(context.Background(), oneToken, cfg)) },
+		"beside other takes": func(l *Lane, cfg *plan.Config) {
+			l.queue.ops = append(l.queue.ops, NewTake(context.Background(), oneToken, cfg))
+		},
 		"with somebody before": func(l *Lane, _ *plan.Config) { LineOf(l, false).Join(NewWaiter(1, time.Now(), false)) },
 	} {
 		t.Run(what, func(t *testing.T) {

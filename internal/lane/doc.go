@@ -25,6 +25,7 @@
 //	ride.go         give-backs that wait for a write that another op needs
 //	extra.go        the parts of a lane that few buckets need, and the events that it passes on to them
 //	gather.go       the wait after a write for callers that come back at once
+//	passes.go       the turns that all lanes of a process may have in flight
 //	memory.go       the lane's memory of the bucket: the last image, its pause; a take denied without a request
 //	fates.go        the decision of a turn: its write, and the fates of its ops
 //	lost_answer.go  the tries of a write and their ids, without I/O: the steps after a lost answer

@@ -289,7 +289,7 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		carried := func() int {
 			l.queue.ops = []*Op{NewTake(t.Context(), rpm(20), cfg), NewTake(t.Context(), rpm(20), cfg)}
 			l.Memory.learnt.halvings = 2
-			turn := l.next()
+			turn := l.next(nil)
 			turn.view = plan.View{Image: imageOf(cfg, 50*token, l.owner.NowMS()), Config: cfg, Now: l.owner.NowMS()}
 			turn.choose()
 			return len(turn.carried)
@@ -310,19 +310,19 @@ func TestNothingIsTakenBeforeItsTurn(t *testing.T) {
 		throttle(l, false, time.Millisecond)
 		l.queue.running = true
 		l.owner.Started()
-		turn, wait := l.beginTurn(nil)
+		turn, wait, _ := l.beginTurn(nil, false)
 		assert.Zero(t, wait)
 		assert.Nil(t, turn)
 		assert.False(t, l.queue.running, "at rest at once: who comes next finds no goroutine that has seen no queue")
 
 		o := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 		l.queue.ops = []*Op{o}
-		turn, wait = l.beginTurn(nil)
+		turn, wait, _ = l.beginTurn(nil, false)
 		assert.Positive(t, wait)
 		assert.Nil(t, turn)
 		assert.EqualValues(t, opQueued, o.state.Load())
 		<-time.After(wait)
-		turn, wait = l.beginTurn(nil)
+		turn, wait, _ = l.beginTurn(nil, false)
 		assert.Zero(t, wait)
 		assert.Equal(t, []*Op{o}, turn.takes)
 	})

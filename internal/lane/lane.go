@@ -91,10 +91,13 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 	if x := l.extra.Load(); x != nil {
 		x.noteArrival(o, &l.Memory.sight, &l.owner.Access)
 	}
-	if rested = l.queue.add(o); rested {
-		l.owner.Started()
+	l.queue.ops = append(l.queue.ops, o)
+	if l.queue.running {
+		return false
 	}
-	return rested
+	l.queue.running = true
+	l.owner.Started()
+	return true
 }
 
 // Leave is called when a caller's context has ended. It returns the op's result if there

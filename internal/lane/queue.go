@@ -23,13 +23,6 @@ type queue struct {
 	notices *[]func()
 }
 
-// add queues an op. If it returns true, nobody worked on the queue, and the caller has to.
-func (q *queue) add(o *Op) (rested bool) {
-	q.ops = append(q.ops, o)
-	rested, q.running = !q.running, true
-	return rested
-}
-
 // carried returns the ops of the write in flight.
 func (q *queue) carried() (ops []*Op) {
 	for _, o := range q.ops {
@@ -249,10 +242,13 @@ func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	}
 	if one := q.ops[0]; len(q.ops) > 1 {
 		b = q.nextOfSeveral(adjustsOnly)
-	} else if b.cfg = one.cfg; one.Take {
-		b.takes = one.asList()
 	} else {
-		b.adjusts = one.asList()
+		b.cfg, one.listOfOne[0] = one.cfg, one
+		if list := one.listOfOne[:]; one.Take { // no allocation
+			b.takes = list
+		} else {
+			b.adjusts = list
+		}
 	}
 	for _, o := range b.ops() {
 		o.state.Store(opCarried)

@@ -69,6 +69,8 @@ type Options struct {
 	// writes. The limiters of a repository share both.
 	Queues *backlog.Queues
 	Turns  *Turns
+	// Passes bounds the turns in flight. The limiters of a repository share it.
+	Passes *Passes
 	// Locate finds the buckets that calls of an entity charge on a resource and its groups,
 	// and their configurations. It may read them.
 	Locate func(ctx context.Context, entity, resource string, by Given) ([]Located, error)
@@ -229,7 +231,9 @@ func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
 	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &x.line, contact: &l.Contact}
 	a.submit = func(o *Op) {
 		x.gather.noteArrival(o)
-		if l.queue.add(o) {
+		l.queue.ops = append(l.queue.ops, o)
+		if !l.queue.running {
+			l.queue.running = true
 			s.Started()
 			go l.run(nil)
 		}

@@ -18,6 +18,20 @@ type caller struct {
 	op  *Op
 }
 
+// awaitPass waits until the caller's parked lane has its pass. It returns false if the caller has to stop before.
+func (c *caller) awaitPass(granted <-chan struct{}) bool {
+	timer := time.NewTimer(mostDue)
+	defer timer.Stop()
+	select {
+	case <-granted:
+		return true
+	case <-c.op.Done:
+	case <-c.ctx.Done():
+	case <-timer.C: // the caller looks at its time
+	}
+	return false
+}
+
 // Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends; another
 // goroutine then carries ops that came meanwhile. That saves a switch. This goroutine carries its own op alone,
 // because others must not depend on its context.
@@ -25,9 +39,20 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 	if !l.enqueue(o) {
 		return
 	}
+	own, admitted := &caller{ctx, o}, false
 	for {
-		t, _ := l.beginTurn(&caller{ctx, o})
-		if t == nil || l.carry(t) {
+		t, _, granted := l.beginTurn(own, admitted)
+		switch admitted = granted != nil; {
+		case admitted && own.awaitPass(granted):
+			l.Contact.resume()
+		case admitted:
+			go func() {
+				if t := l.next(granted); t != nil {
+					l.run(t)
+				}
+			}()
+			return
+		case t == nil || l.carry(t):
 			return
 		}
 	}
@@ -39,7 +64,7 @@ func (l *Lane) run(t *turn) {
 	growStack(0)
 	for {
 		if t == nil {
-			if t = l.next(); t == nil {
+			if t = l.next(nil); t == nil {
 				return
 			}
 		}
@@ -51,26 +76,37 @@ func (l *Lane) run(t *turn) {
 	}
 }
 
-// next begins a turn when the next write may start. The lane sends nothing until then, so the time does
-// not count as silence of the bucket. It returns nil if the lane rests.
-func (l *Lane) next() *turn {
-	defer l.Contact.resume()
+// next begins a turn when the next write may start. If granted is not nil, the lane is parked until it is closed. The
+// lane sends nothing until then, so the time does not count as silence of the bucket. next returns nil if the lane
+// rests.
+func (l *Lane) next(granted <-chan struct{}) *turn {
 	for {
-		t, wait := l.beginTurn(nil)
-		if wait == 0 {
-			return t
+		admitted := granted != nil
+		if admitted {
+			<-granted
+			l.Contact.resume()
 		}
-		l.Contact.pause()
-		l.extra.pacer().pause(wait)
+		var t *turn
+		var wait time.Duration
+		switch t, wait, granted = l.beginTurn(nil, admitted); {
+		case granted != nil:
+		case wait == 0:
+			return t
+		default:
+			l.Contact.pause()
+			l.extra.pacer().pause(wait)
+			l.Contact.resume()
+		}
 	}
 }
 
-// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket. own is
-// the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. The turn is nil, and this
-// goroutine must stop, if nothing but riders is queued, or if a new goroutine continues because own must not send the
-// write or wait for it. The turn is nil too if the write must wait for the time wait. beginTurn checks the queue and
-// the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
-func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
+// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket.
+// own is the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. admitted means that the lane
+// was parked, and has the pass for this turn. The turn is nil, and this goroutine must stop, if nothing but riders is
+// queued, or if a new goroutine continues because own must not send the write or wait for it. The turn is nil too if
+// the write must wait for the time wait, or for its pass until granted is closed. beginTurn checks the queue and the
+// pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
+func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duration, granted <-chan struct{}) {
 	x := l.extra.Load()
 	if x != nil {
 		if p := x.endPacing(); p != nil {
@@ -79,20 +115,27 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue.ops) == int(l.queue.riding) {
-		l.queue.running = false
-		l.owner.Stopped()
-		return nil, 0
-	}
-	if x != nil {
+	rests := len(l.queue.ops) == int(l.queue.riding)
+	if x != nil && !rests {
 		wait = x.writeWait()
 	}
+	leaves := own != nil && (wait > 0 || own.op.state.Load() >= opPending) // the caller waits for its op, not for the lane
+	if admitted && (rests || leaves || wait > 0) {
+		l.owner.Passes.returnPass(l, false)
+	}
 	switch {
-	case own != nil && (wait > 0 || own.op.state.Load() >= opPending): // the caller waits for its op, not for the lane
+	case rests:
+		l.queue.running = false
+		l.owner.Stopped()
+		return nil, 0, nil
+	case leaves:
 		go l.run(nil)
-		return nil, 0
+		return nil, 0, nil
 	case wait > 0:
-		return nil, wait
+		return nil, wait, nil
+	case !admitted && !l.owner.Passes.takePass(l):
+		l.Contact.pause()
+		return nil, 0, l.owner.Passes.parkLane(l, time.Unix(0, l.Contact.heard.Load()))
 	}
 	t = &turn{owner: l.owner, lane: l, site: l.site()}
 	t.known, t.learnt, t.ends = l.Memory.sight, l.Memory.learnt, t.endRoom[:0]
@@ -111,16 +154,21 @@ func (l *Lane) beginTurn(own *caller) (t *turn, wait time.Duration) {
 	case len(t.adjusts)+len(t.takes) > 1: // others must not depend on this context
 		t.ctx = context.WithoutCancel(t.first().ctx)
 		go l.run(t)
-		return nil, 0
+		return nil, 0, nil
 	default:
 		t.byCaller, t.ctx = true, own.ctx
 	}
-	return t, 0
+	return t, 0, nil
 }
 
 // carry decides a turn, sends its write and books the outcome. It returns true if another goroutine goes
 // on, because the caller on whose goroutine the lane runs must be answered first.
 func (l *Lane) carry(t *turn) (handed bool) {
+	defer func() {
+		if !handed || t.leaves { // the turn is over
+			l.owner.Passes.returnPass(l, t.flying)
+		}
+	}()
 	guard.Call(func() { handed = l.carryTurn(t) }, func(e *guard.Ended) { l.abort(t, e) })
 	return handed
 }

@@ -80,7 +80,7 @@ func restingOn(t *testing.T, store Store) *Lane {
 	t.Helper()
 	ticks := int64(0)
 	all, err := New(Options{
-		Turns: &Turns{}, Size: 10,
+		Turns: &Turns{}, Passes: NewPasses(100), Size: 10,
 		Access: Access{
 			Store: store, Keys: schema.NewKeys(""), Log: slog.New(slog.DiscardHandler), Table: answering{},
 			NowMS: func() int64 { return time.Now().UnixMilli() }, SureMS: func() int64 { return time.Now().UnixMilli() }, Tick: func() int64 { ticks++; return ticks },

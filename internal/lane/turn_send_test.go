@@ -26,7 +26,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		l := resting(t)
 		o := NewTake(t.Context(), oneToken, rpmOf(100))
 		require.True(t, l.enqueue(o))
-		require.NotNil(t, l.next())
+		require.NotNil(t, l.next(nil))
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
 		l.Follow(o)
@@ -36,7 +36,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		assert.Equal(t, hidden > 0, got.Unconfirmed)
 		require.Error(t, got.Err)
 		assert.Empty(t, l.queue.ops)
-		require.Nil(t, l.next())
+		require.Nil(t, l.next(nil))
 	}
 }
 

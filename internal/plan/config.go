@@ -259,3 +259,12 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 	}
 	return r
 }
+
+// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
+// is not called.
+func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
+	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
+		return now
+	}
+	return Unopened(m, cfg, sure(), now)
+}

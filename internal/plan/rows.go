@@ -352,3 +352,24 @@ func (rows Rows) areTight(amounts []Signed) bool {
 	}
 	return false
 }
+
+// Shared reports whether another process took or gave back tokens between two images. The writes of ours
+// landed between them.
+func Shared(before, after *schema.Image, ours Rows) bool {
+	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
+		return before != nil
+	}
+	for i, name := range after.Set.Names {
+		consumed := after.Limits[i].Consumed - before.Limits[i].Consumed
+		for len(ours) > 0 && ours[0].Name < name { // both are in name order
+			ours = ours[1:]
+		}
+		if len(ours) > 0 && ours[0].Name == name {
+			consumed -= ours[0].Consumed()
+		}
+		if consumed != 0 {
+			return true
+		}
+	}
+	return false
+}

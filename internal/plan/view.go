@@ -235,36 +235,6 @@ func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Shared reports whether another process took or gave back tokens between two images. The writes of ours
-// landed between them.
-func Shared(before, after *schema.Image, ours Rows) bool {
-	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
-		return before != nil
-	}
-	for i, name := range after.Set.Names {
-		consumed := after.Limits[i].Consumed - before.Limits[i].Consumed
-		for len(ours) > 0 && ours[0].Name < name { // both are in name order
-			ours = ours[1:]
-		}
-		if len(ours) > 0 && ours[0].Name == name {
-			consumed -= ours[0].Consumed()
-		}
-		if consumed != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
-// is not called.
-func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
-	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
-		return now
-	}
-	return Unopened(m, cfg, sure(), now)
-}
-
 // Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
 // the two. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
 func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
