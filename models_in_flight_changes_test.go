@@ -197,3 +197,26 @@ func TestAdmittedCallOfUnknownBucketsEndsUnderAnotherKind(t *testing.T) {
 		assert.Equal(t, int64(3), free)
 	})
 }
+
+// A call of unknown buckets that a policy gives a further slot, once its bucket is known, gives both back.
+func TestAdmittedCallOfUnknownBucketsConsumesAndEnds(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+		p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+		wire.times(-1)
+		admitted := p.acquire("u", inflight)
+		wire.times(0)
+		elapse(30 * time.Second)
+		p.acquire("u", dynalimit.Amounts{"rpm": 1}) // knows the bucket
+		wire.times(-1)
+		require.NoError(t, admitted.Consume(t.Context(), inflight))
+		wire.times(0)
+		elapse(30 * time.Second)
+		free, _ := s.slots()
+		assert.Equal(t, int64(2), free)
+		require.NoError(t, admitted.Settle(t.Context(), nil))
+		elapse(30 * time.Second)
+		free, _ = s.slots()
+		assert.Equal(t, int64(4), free)
+	})
+}

@@ -86,7 +86,10 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		lv := &c.levels[i]
 		lv.degraded = true
 		for _, a := range c.consumed {
-			if lv.has(a.Name) {
+			switch {
+			case lv.cfg.IsSlots(a.Name):
+				lv.holding(a.Name).CountSlots(a.Amount)
+			case lv.has(a.Name):
 				lv.holding(a.Name).Counted += a.Amount
 			}
 		}
