@@ -47,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	strict := flags.Bool("strict", false, "fail when something that must hold does not")
 	limit := flags.Duration("limit", 6*time.Minute, "the most that one suite may take")
-	which := flags.String("suite", "acquire|memory|contend|spread|scale|keeper", "a `regexp` of the suites to run; there are outage and beside too")
+	which := flags.String("suite", "acquire|memory|contend|spread|scale|keeper", "a `regexp` of the suites to run; there are outage, beside and crowd too")
 	page := flags.String("write", "", "put the table and chart of the suite beside into a `page`")
 	if err := flags.Parse(args); err != nil {
 		return err

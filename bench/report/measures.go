@@ -25,6 +25,7 @@ var suites = []suite{
 	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^linger$", "-test.benchtime=1x"}},
 	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^(selection|submission)$", "-test.benchtime=1x"}},
 	{"keeper", "bench/keeper", []string{"-test.bench=Keeper/^month$", "-test.benchtime=1x", "-warm-up=10s"}},
+	{"crowd", "bench/crowd", []string{"-test.bench=Crowd", "-test.benchtime=1x"}},
 	{"outage", "bench/outage", []string{"-test.bench=.", "-test.benchtime=1x"}},
 }
 
@@ -120,6 +121,12 @@ func measures() []measure {
 		{"— requests for a landed write", "Contend/8x64", "requests/landed", atMost(1.05), ""},
 	}
 	all = append(all, spreadMeasures()...)
+	all = append(all,
+		measure{"20 slots, 40 processes, kills and lost answers: slots in use at once", "Crowd/slots", "most-at-once", atMost(20), "granted processes"},
+		measure{"— all free after the last kill, in seconds", "Crowd/slots", "back-s", atMost(75), ""},
+		measure{"2 processes × 50 jobs at 1,800 rpm with deadlines of 10 s: jobs that failed", "Crowd/deadlines", "failed", exactly(0), "granted"},
+		measure{"2 processes × 10 workers that hold 6,000 and use 600: most ÷ least served", "Crowd/workers", "most/least", atMost(2), "granted"},
+	)
 	for _, part := range []string{"level", "wait", "spend", "claim"} {
 		all = append(all, measure{"arithmetic of one limit: " + part, "Arithmetic/" + part, "ns/op", none, ""})
 	}
