@@ -3,6 +3,7 @@ package leanddb
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -35,6 +36,10 @@ type attempt struct {
 	// learns is the key of the template to make from the SDK's request; nil for none.
 	learns *templateKey
 }
+
+// attempts are attempts of ended calls, for later ones: each has a kilobyte of options. The SDK keeps the attempt
+// of a call that it goes on with.
+var attempts = sync.Pool{New: func() any { return new(attempt) }}
 
 // update sends the try. It reports false if the SDK has to go on.
 func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error, bool) {

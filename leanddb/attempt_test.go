@@ -255,3 +255,25 @@ func TestLateReadsSeeTheirOwnRequest(t *testing.T) {
 func TestNewNamesAMissingClient(t *testing.T) {
 	assert.PanicsWithValue(t, "leanddb: client is nil; pass the client of awsclient.New, or use awsclient.NewLean", func() { New(nil) })
 }
+
+// A call that the SDK goes on with does not share its attempt with a call that starts meanwhile.
+func TestCallsDoNotShareAnAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, s := newLean(t, newOptions(nil))
+		failure := answerCases["server error"].outcome
+		s.outcomes = []outcome{failure, emptySuccess, failure, emptySuccess}
+		sent := 0
+		_, err := c.UpdateItem(t.Context(), plainUpdate(), func(o *dynamodb.Options) {
+			next := o.HTTPClient
+			o.HTTPClient = smithyhttp.ClientDoFunc(func(r *http.Request) (*http.Response, error) {
+				if sent++; sent == 2 {
+					_, err := c.UpdateItem(t.Context(), plainUpdate())
+					require.NoError(t, err)
+				}
+				return next.Do(r)
+			})
+		})
+		require.NoError(t, err)
+		assert.Equal(t, 3, sent)
+	})
+}

@@ -68,12 +68,15 @@ func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, f
 	if !c.isPlain || in == nil || !isPlainUpdate(in) {
 		return c.Client.UpdateItem(ctx, in, fns...)
 	}
-	a := &attempt{client: c, options: c.base}
+	a := attempts.Get().(*attempt)
+	a.client, a.options = c, c.base
 	for _, fn := range fns {
 		fn(&a.options)
 	}
 	if c.followsBase(&a.options) && c.skew.isSmall() {
 		if out, err, done := a.update(ctx, in); done {
+			*a = attempt{}
+			attempts.Put(a)
 			return out, err
 		}
 	}
