@@ -35,7 +35,7 @@ func (s *process) pace(entity string) time.Duration {
 	s.throttleFor(entity, 800*time.Millisecond)
 	_, err := s.limiter.Acquire(s.t.Context(), entity, model, dynalimit.Amounts{"rpm": 1})
 	require.NoError(s.t, err)
-	turn := s.limiter.lanes.Of(entity, model).Turn()
+	turn := s.limiter.lanes.Of(entity, model).WriteWait()
 	require.Greater(s.t, turn, 12*time.Millisecond)
 	return turn
 }

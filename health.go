@@ -53,18 +53,18 @@ func (l *RateLimiter) Health() Health {
 	}
 	s := l.repo.breaker.State()
 	h := Health{
-		Open: s.Open, SilentBuckets: l.desk.Lanes.Silent(),
+		Open: s.Open, SilentBuckets: l.desk.Lanes.CountSilent(),
 		InFlight: tokensOf(l.desk.Lanes.InFlight.Sum()), Settling: l.settling.count(),
 		Ready: !l.closed.Load() && (!s.Open || l.desk.KnownPolicy().Admits()),
 	}
 	if s.Open {
 		h.Since, h.Cause, h.NextProbe = s.Since, s.Cause, s.NextProbe
 	}
-	buckets, waiting := l.desk.Lanes.Waiting()
+	buckets, waiting := l.desk.Lanes.SumPendingUpdates()
 	h.WaitingBuckets, h.Waiting = buckets, tokensOf(waiting)
 	doubted, dropped := l.desk.Lanes.Uncertain()
 	h.Doubt, h.Dropped = tokensOf(doubted), tokensOf(dropped)
-	for _, p := range l.desk.Lanes.Hottest(mostHottest) {
+	for _, p := range l.desk.Lanes.PacedBuckets(mostHottest) {
 		h.Hottest = append(h.Hottest, HotBucket{
 			EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Cause: p.Cause, Interval: p.Interval, LastThrottled: p.Throttled,
 		})

@@ -117,7 +117,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		return nil, err
 	}
 	l.reports.desk = l.desk
-	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: l.desk.Lanes.Refilled, loaded: observer.ConfigLoaded})
+	l.detachListener = repo.listen(&hearer{notify: l.availabilityChanged, refilled: l.desk.Lanes.MarkRefilled, loaded: observer.ConfigLoaded})
 	return l, nil
 }
 
@@ -160,7 +160,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 	l.desk.Lanes.End()
 	err := joinErrors(l.desk.Lanes.Drain(ctx), l.settling.takeUnsettled())
 	err = joinErrors(err, l.own.close(ctx))
-	n, amounts := l.desk.Lanes.Waiting()
+	n, amounts := l.desk.Lanes.SumPendingUpdates()
 	if n > 0 && first { // a further one can but write some of it
 		l.reports.reportDrop(amounts)
 	}

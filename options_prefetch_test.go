@@ -115,7 +115,7 @@ func TestUnusedTokensLapse(t *testing.T) {
 				put(t, s.repo, item)
 			}
 			st.run(t, s, 10*time.Millisecond, 3*time.Second)
-			require.Equal(t, foreign, s.image("shared").Of() == nil)
+			require.Equal(t, foreign, s.image("shared").IncarnationID() == nil)
 			held := s.stored("shared", "rpm").Consumed/milli - int64(len(st.admitted))
 			require.Positive(t, held, "something is held")
 			level := s.level("shared", "rpm")
@@ -262,7 +262,7 @@ func TestCloseWhileDebitingAhead(t *testing.T) {
 		st.run(t, s, 10*time.Millisecond, 2*time.Second)
 		debiting := func() bool {
 			return slices.ContainsFunc(s.limiter.lanes.Of("shared", model).Carried(), func(o *lane.Op) bool {
-				debits, _ := o.Ahead()
+				debits, _ := o.PrefetchAmounts()
 				return len(debits) > 0
 			})
 		}

@@ -22,9 +22,9 @@ type Admin struct {
 	d *desk
 }
 
-// New administers the table and the namespace of a repository, in the name of its As, or of
-// RepositoryOptions.Principal. It sends no request. Changes are in force at once for the
-// limiters of the same repository.
+// New returns an Admin for the table and the namespace of a repository. It acts in the name of repo.As, or of
+// RepositoryOptions.Principal, and sends no request now. Limiters of the same repository apply its changes at
+// once.
 func New(repo *dynalimit.Repository) *Admin {
 	d := &desk{shared.Of(repo)}
 	return &Admin{Limits: Limits{d}, Entities: Entities{lineage{d}}, Buckets: Buckets{d}, Namespaces: Namespaces{d}, Usage: Usage{d}, d: d}

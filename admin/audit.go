@@ -60,15 +60,15 @@ func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.
 	}
 }
 
-// lastEventID returns an id that sorts after every event of a millisecond.
+// lastEventID returns an id that sorts after every event of the millisecond of t.
 func lastEventID(t time.Time) string { return trail.FirstID(t.Add(time.Millisecond)) }
 
 // mostAhead is the most that a writer's clock may be ahead: later days
 // have no events, and are not read.
 const mostAhead = 24 * time.Hour
 
-// readTargetEvents reads the events of the query's target, oldest first and consistently. An error is the last
-// element.
+// readTargetEvents returns the events of the query's target and principal, oldest first, read consistently. An
+// error is the last element.
 func (a *Admin) readTargetEvents(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.d.Events.Partition(query.Target), Whole: true,
@@ -87,7 +87,7 @@ func (a *Admin) readTargetEvents(ctx context.Context, query audit.Query) iter.Se
 	}
 }
 
-// wantsPrincipal reports whether a query includes the changes of a principal.
+// wantsPrincipal reports whether a query includes the events of a principal: it names that one or none.
 func wantsPrincipal(q audit.Query, principal string) bool {
 	return q.Principal == "" || q.Principal == principal
 }

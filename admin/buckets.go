@@ -80,8 +80,8 @@ func (b Buckets) GrantWindow(ctx context.Context, entity, resource, id string, a
 	return b.addTokens(ctx, &refill{action: "bucket_granted", id: id, entity: entity, resource: resource, grant: true}, amounts)
 }
 
-// addTokens applies a refill that adds amounts: it validates them and converts them to millitokens. r has
-// everything else.
+// addTokens validates amounts, in whole tokens, sets them in r in millitokens, and applies r. The caller sets
+// all other fields of r.
 func (b Buckets) addTokens(ctx context.Context, r *refill, amounts dynalimit.Amounts) (*BucketRefill, error) {
 	if err := b.d.Usable(ctx); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (b Buckets) addTokens(ctx context.Context, r *refill, amounts dynalimit.Amo
 }
 
 // applyRefill validates and applies a reset, a top-up or a grant, and returns the tokens before and after, in
-// whole tokens. It makes the limiters of this repository read the bucket again, also after an error.
+// whole tokens. After the request limiters of this repository read the bucket again, also if it failed.
 func (b Buckets) applyRefill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err

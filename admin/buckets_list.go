@@ -33,10 +33,9 @@ type Bucket struct {
 	Expires time.Time
 }
 
-// List lists the buckets of an entity, in the order of their resources. Its calls made
-// them. They are read consistently, page by page, and nothing is written. It
-// fails with a *ValidationError for a bad id, and ends with an error when ctx does. A
-// bucket of the layout before composite items is not listed.
+// List lists the buckets of an entity, in the order of their resources. It reads consistently, page by page,
+// and writes nothing. It fails with a *ValidationError for a bad id, ends with an error when ctx does, and
+// leaves out buckets of the layout before composite items.
 func (b Buckets) List(ctx context.Context, entity string) iter.Seq2[Bucket, error] {
 	if err := cmp.Or(b.d.Usable(ctx), checkEntityID("entity", entity)); err != nil {
 		return problem.ErrorList[Bucket](err)
@@ -97,15 +96,15 @@ func (b Buckets) bucketKeysOf(entries []schema.Item) []schema.Key {
 	})
 }
 
-// yieldBucket yields a bucket's item. It returns false if the caller stops or the item is
-// malformed.
+// yieldBucket decodes and yields a bucket's item, or yields the error of a malformed one. It returns false if
+// the caller stops or the item is malformed.
 func (b Buckets) yieldBucket(entity, resource string, item schema.Item, yield func(Bucket, error) bool) bool {
 	bucket, err := b.decodeBucket(entity, resource, item)
 	return yield(bucket, err) && err == nil
 }
 
-// decodeBucket converts a bucket's item for callers, with its tokens now. Limits without parameters are left
-// out.
+// decodeBucket converts a bucket's item to a Bucket with its tokens now, in whole tokens. It leaves out ghosts,
+// and fails for a malformed item.
 func (b Buckets) decodeBucket(entity, resource string, item schema.Item) (Bucket, error) {
 	image, err := b.d.Sets.DecodeBucket(item, nil, 0)
 	if err != nil {
@@ -131,8 +130,8 @@ func (b Buckets) decodeBucket(entity, resource string, item schema.Item) (Bucket
 	return out, nil
 }
 
-// statusOf returns the status of the i-th limit of a bucket, with its tokens at now, in milliseconds since
-// 1970.
+// statusOf returns the status of the i-th limit of a bucket at now, in Unix ms. It has the whole tokens and the
+// time until the bucket is full, Never for an endless wait. For calls in flight it has free and taken slots.
 func statusOf(entity, resource string, image *schema.Image, i int, now int64) dynalimit.LimitStatus {
 	state, limit := image.State(i), &image.Limits[i]
 	state = state.At(now)

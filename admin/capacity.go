@@ -64,8 +64,8 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 	return sumCapacities(entities, records, charged), entities, nil
 }
 
-// readWithParents reads the records of entities, and of all parents that their calls charge, by id. An entity
-// without a record has an empty one.
+// readWithParents returns the records of entities, and of all parents that their calls charge, by id. An entity
+// without a record has an Entity with its id alone.
 func (b Buckets) readWithParents(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
@@ -87,9 +87,9 @@ func (b Buckets) readWithParents(ctx context.Context, ids []string) (map[string]
 	return records, nil
 }
 
-// sumCapacities sums the limits of entities by name, and sets the ParentID of each. It leaves out a limit
-// that a charged parent has too. For a parent that calls charge only by the limits made for it, charged has
-// these limits.
+// sumCapacities returns the sums of the entities' limits, in name order, and sets the ParentID of each entity
+// in place. It leaves out a limit that a charged parent has too. charged has the limits of parents that calls
+// charge only by limits made for them.
 func sumCapacities(entities []EntityCapacity, records map[string]Entity, charged map[string]map[string]bool) (all []LimitCapacity) {
 	type held struct{ entity, limit string }
 	holds := map[held]bool{}

@@ -29,9 +29,9 @@ func chargedParents(entity string, records map[string]Entity) (above []chargedPa
 	return above
 }
 
-// chargedLimits returns, by parent, the names of the limits that calls of children charge, for parents that
-// are charged only by limits made for them. It reads the sources of these limits. A parent with an unreadable
-// source has no limits, because calls below it fail.
+// chargedLimits returns, by parent, the set of limit names that calls of children charge, for parents that
+// count only by limits made for them. It reads the sources of these limits. A parent with an unreadable source
+// gets an empty set, because calls below it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {
@@ -79,8 +79,9 @@ func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []E
 	return charged, nil
 }
 
-// ownLimits returns the names of the limits that stored sources of the view's entity, or of plan, put in
-// force. If group is true, the resource is a group, and sources for all resources do not count.
+// ownLimits returns the names of the limits in force by the stored sources of the view's entity and plan; nil
+// if they cannot be resolved. If group is true, the resource is a group, and sources for all resources do not
+// count.
 func (v view) ownLimits(plan string, stored map[schema.ConfigOwner]schema.Item, group bool) (names []string) {
 	v.group = group
 	verdict, _ := config.Resolve(v.sourceItems(plan, func(o schema.ConfigOwner) schema.Item { return stored[o] })) // none if it fails

@@ -12,18 +12,18 @@ import (
 // milli is the number of millitokens in a token.
 const milli = 1000
 
-// invalid returns the *ValidationError of an argument.
+// invalid returns a *ValidationError for an argument, with the code InvalidRequest and a formatted reason.
 func invalid(field, format string, args ...any) *dynalimit.ValidationError {
 	return &dynalimit.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// withFix returns the error e with the call that corrects its cause.
+// withFix sets the fix of e, the call that corrects its cause, in place and returns e.
 func withFix(e *dynalimit.ValidationError, fix fault.Fix) *dynalimit.ValidationError {
 	e.Fix = fix
 	return e
 }
 
-// withinField returns a *ValidationError with prefix before its field, and any other error
+// withinField returns a copy of a *ValidationError with prefix before its field. It returns any other error
 // unchanged.
 func withinField(prefix string, err error) error {
 	if v, ok := errors.AsType[*dynalimit.ValidationError](err); ok {

@@ -19,8 +19,8 @@ func (c ScopedConfig) Validate() error {
 	return err
 }
 
-// newItem validates the change and returns the configuration to store, or nil for a removal. Errors have prefix
-// before the names of fields.
+// newItem validates the change and returns the configuration to store, or nil for a removal. A *ValidationError
+// has prefix before its field.
 func (c ScopedConfig) newItem(prefix string) (*schema.ConfigItem, error) {
 	if err := c.Scope.validate(prefix + "scope."); err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
-// asStored validates the configuration and converts it for the table. Errors have prefix before the names of
-// fields.
+// asStored validates the configuration and returns it as a schema.ConfigItem, with sorted lists. A
+// *ValidationError has prefix before its field.
 func (c LimitConfig) asStored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
@@ -139,8 +139,8 @@ func (c LimitConfig) checkLifted(prefix string) error {
 	return nil
 }
 
-// configLimits validates limits and converts them for the table, sorted by name. Refill periods
-// must be whole seconds.
+// configLimits validates limits and returns them with defaults for the table, sorted by name. It refuses refill
+// periods that are not whole seconds.
 func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit, error) {
 	given := make([]schema.ConfigLimit, len(limits))
 	for i, l := range limits {
@@ -158,12 +158,12 @@ func configLimits(field string, limits []dynalimit.Limit) ([]schema.ConfigLimit,
 	return checked, nil
 }
 
-// compareScopes orders scopes by their owners: the system, resources, plans, entities.
+// compareScopes compares scopes for sorting: by entity, then plan, then resource. The system comes first.
 func compareScopes(a, b Scope) int {
 	return cmp.Or(cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Plan, b.Plan), cmp.Compare(a.Resource, b.Resource))
 }
 
-// repeatedScope returns a scope that two changes of a list have in common, or false.
+// repeatedScope returns a scope that two changes of the list share; false if all differ.
 func repeatedScope(list []ScopedConfig) (Scope, bool) {
 	sorted := slices.Clone(list)
 	for i := range sorted {

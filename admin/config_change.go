@@ -13,7 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// targetOf returns the audit target of a change of the owner's configuration.
+// targetOf returns the audit target of a change of the owner's configuration: the entity, plan, resource or
+// system.
 func targetOf(o schema.ConfigOwner) string {
 	switch {
 	case o.Entity != "":
@@ -92,8 +93,9 @@ func isResourceSource(o schema.ConfigOwner) bool {
 	return o.Entity == "" && o.Plan == "" && o.Resource != ""
 }
 
-// planChange computes the next configuration from the stored item, and sets stored, next and changes. It
-// returns the error of the edit, and one for a stored configuration with parts that this version does not know.
+// planChange calls edit with the stored configuration and sets item, stored, next, its version, and changes. It
+// returns the error of edit, and one for parts of an unknown kind or for a change between slots and another
+// kind.
 func (c *configChange) planChange(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -131,8 +133,8 @@ func (c *configChange) planChange(item schema.Item, now time.Time) error {
 	return nil
 }
 
-// refuseOtherKind refuses to turn a limit of calls in flight into one of another kind, or the other way round:
-// the slots of open calls would be forgotten.
+// refuseOtherKind returns a *ValidationError if next turns a limit of calls in flight into another kind, or the
+// other way round. The slots of open calls would be lost.
 func refuseOtherKind(stored, next *schema.ConfigItem) error {
 	if stored == nil || next == nil {
 		return nil
@@ -168,8 +170,8 @@ func (c *configChange) dropEndedRaises(next *schema.ConfigItem, now time.Time) *
 	return left.OrNone()
 }
 
-// firstVersion returns the version of a new configuration: now in milliseconds since 1970. It is
-// above the version of any removed one, so a change planned on that does not apply.
+// firstVersion returns the version of a new configuration: now in Unix ms. It is above the version of any
+// removed one, so a change planned on that does not apply.
 func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
 // countChange returns the change in the number of entities with limits on the resource: 1, 0 or -1.
@@ -185,8 +187,8 @@ func (c *configChange) countChange() int64 {
 	return 0
 }
 
-// actionName returns the name of the change in its audit event: of a block, an admission or a raise if nothing
-// else changes, or of limits.
+// actionName returns the action of the change's audit event, such as "limits_set". A change of nothing but
+// blocks, admissions or raises has an action of its own.
 func (c *configChange) actionName() string {
 	var was, is schema.ConfigItem
 	if c.stored != nil {
@@ -218,8 +220,8 @@ func (c *configChange) actionName() string {
 	return "limits_set"
 }
 
-// proposeConfig plans one change on the stored item, and returns the transaction that makes it.
-// The transaction is empty if nothing changes.
+// proposeConfig plans a change on the stored item, and returns the transaction that makes it with its event and
+// lists. The transaction is empty if nothing changes.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
 	if err := c.planChange(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err
@@ -231,7 +233,7 @@ func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposa
 	return p, nil
 }
 
-// addConfig adds the write of a planned change, and its event, to p.
+// addConfig appends the Put or Delete of a planned change and its audit event to p, and sets p.Proof.
 func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	what := deed{
 		action: c.actionName(), target: targetOf(c.owner), resource: c.owner.Resource,
@@ -284,8 +286,8 @@ func (d *desk) updateResourceList(changes []*configChange) []types.TransactWrite
 	return []types.TransactWriteItem{d.Table.UpdatePart(d.Keys.Resources(), schema.ListResources(names, remove))}
 }
 
-// removeZeroCounts removes the counts of resources on which no entity has limits any more. It ignores errors:
-// a count of 0 lists nothing.
+// removeZeroCounts deletes the counts of resources on which no entity has limits any more, after these changes.
+// It ignores errors, because a count of 0 lists nothing.
 func (d *desk) removeZeroCounts(ctx context.Context, op string, changes ...*configChange) {
 	done := map[string]bool{}
 	for _, c := range changes {

@@ -7,10 +7,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// WarnOfChange lists the effects of a change of a source that may be unintended;
-// nil if there are none. It refuses nothing. A quota that becomes one of shorter windows, or
-// a token bucket, regains the used part of its window meanwhile, and a change back keeps the
-// gain.
+// WarnOfChange returns warnings about unintended effects of replacing c by to; nil without any. It warns of a
+// quota that becomes one of shorter windows or a token bucket. Its used part then comes back, and a change back
+// keeps that gain.
 func (c LimitConfig) WarnOfChange(to LimitConfig) (warnings []string) {
 	shortestFirst := []string{"", "hour", "day", "week", "month"} // a bucket regains all the time
 	for _, was := range c.Limits {

@@ -62,7 +62,8 @@ func (n Entities) Create(ctx context.Context, e Entity) error {
 	})
 }
 
-// createDeed returns the audit event of creating an entity. item becomes its record.
+// createDeed returns the deed of creating an entity, from which its audit event is made. item is the new
+// record.
 func createDeed(e schema.EntityRecord, item schema.Item) deed {
 	return deed{action: "entity_created", target: e.ID, after: entityFields(e), is: item}
 }

@@ -86,8 +86,8 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 	return errs, nil
 }
 
-// checkSetups validates setups with check, and refuses two of one entity. It returns the checked
-// setups, and the ids of their entities.
+// checkSetups validates setups with check, and refuses two of one entity. It returns the checked setups, and
+// the set of their entity ids; errors name the setup.
 func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) ([]setup, map[string]bool, error) {
 	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
 	for i, s := range setups {
@@ -113,7 +113,8 @@ type setup struct {
 	limits []*configChange
 }
 
-// newSetup validates a setup and converts its record and its limits.
+// newSetup validates a setup and converts it to its record and one configChange for each resource. A
+// *ValidationError names the field.
 func (n Entities) newSetup(s EntitySetup) (setup, error) {
 	one := setup{record: recordOf(s.Entity)}
 	if err := s.Entity.Validate(); err != nil {
@@ -163,8 +164,8 @@ func (s setup) writesNeeded() (parts, metadata int) {
 	return 2 + 2*len(s.limits), len(s.record.Metadata)
 }
 
-// firstFitting returns as many elements from the start of list as may fit in one transaction, at least one. The
-// function size returns the items and the bytes of metadata that an element needs.
+// firstFitting returns the longest start of list that fits in one transaction, at least one element. The
+// function size returns the number of items and the bytes of metadata that an element needs.
 func firstFitting[T any](list []T, size func(T) (parts, metadata int)) []T {
 	parts, metadata := 0, 0
 	for i, one := range list {
@@ -262,8 +263,7 @@ func (b *entityBatch) keysToRead() []schema.Key {
 	return keys
 }
 
-// unknownParents returns the keys of the parents of found records, without the records that were
-// read.
+// unknownParents returns the keys of the parents of found records, except for parents already in b.items.
 func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.Key {
 	var keys []schema.Key
 	for _, item := range found {
@@ -297,8 +297,8 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 	return queries.Wait()
 }
 
-// recordAfter returns the record that an entity will have after the transaction: a proposed one, or one that it
-// has read or reads now.
+// recordAfter returns the record that an entity will have after the transaction; nil if it has none. It takes
+// it from the proposal, then from b.items, and reads it otherwise.
 func (b *entityBatch) recordAfter(ctx context.Context, id string) (schema.Item, error) {
 	if item := b.made[id]; item != nil {
 		return item, nil
@@ -310,8 +310,8 @@ func (b *entityBatch) recordAfter(ctx context.Context, id string) (schema.Item, 
 	return b.d.Table.Get(ctx, opCreateMany, key)
 }
 
-// addEntity adds an entity with its limits to the proposal. It returns false if they do not fit. The error
-// refuses the entity alone.
+// addEntity adds an entity with its limits to the proposal. fits is false, and the proposal unchanged, if they
+// do not fit in it. The error is why this entity alone cannot be created.
 func (b *entityBatch) addEntity(ctx context.Context, s setup) (fits bool, err error) {
 	e := s.record
 	if item := b.items[b.d.Keys.Meta(e.ID)]; item != nil {

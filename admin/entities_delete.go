@@ -130,9 +130,9 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.PutPart(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// checkAsRead fails with a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless an entity is as it
-// was read. The checks that it returns make the transaction fail if its configurations change; only as many as
-// fit are returned.
+// checkAsRead returns a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless the entity's record and
+// configurations are as they were read. Otherwise it returns checks that make the transaction fail if a
+// configuration changes, as many as fit.
 func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
@@ -189,8 +189,8 @@ func (r *removal) queryOwned(prefix string) table.Query {
 	return table.Query{Op: opDelete, Hash: schema.PK, Value: r.d.Keys.Entity(r.id), Prefix: prefix}
 }
 
-// finishDeletion removes the items of the marked entity and then its record. It stops without an error if
-// another call has finished the deletion.
+// finishDeletion removes the configurations, buckets and finally the record of the marked entity. It returns
+// nil early if another call has finished the deletion.
 func (r *removal) finishDeletion(ctx context.Context) error {
 	for _, prefix := range belongings {
 		keys, err := r.d.Table.Keys(ctx, r.queryOwned(prefix))
@@ -241,7 +241,7 @@ func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (f
 	return false, nil
 }
 
-// removeRecord removes the marked record, unless another call did.
+// removeRecord removes the marked record. It does nothing if another call has removed or replaced it.
 func (r *removal) removeRecord(ctx context.Context) error {
 	key := r.d.Keys.Meta(r.id)
 	remove := table.Proposal{Writes: []types.TransactWriteItem{r.d.Table.DeletePart(key, schema.EntityUnchanged(r.marked))}}

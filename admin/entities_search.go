@@ -60,7 +60,7 @@ func (n Entities) Search(ctx context.Context, prefix, after string, count int) (
 	}
 }
 
-// checkPage validates the arguments of a page: the id after which it begins, and its number of entities.
+// checkPage returns a *ValidationError unless count is from 1 to 100 and after is a valid id or "".
 func checkPage(after string, count int) error {
 	if count < 1 || count > mostFound {
 		return invalid("n", "is %d; give 1 to %d", count, mostFound)
@@ -80,8 +80,8 @@ type shardSearch struct {
 	more                    bool
 }
 
-// readPage reads a page of ids after s.last from one shard of the index and appends those with the prefix to
-// s.ids. It sets s.last and s.more.
+// readPage reads one page of ids after s.last from its shard of the index, and appends those with the prefix to
+// s.ids. It sets s.last to the last of them, and s.more if later ids may follow.
 func (s *shardSearch) readPage(ctx context.Context) error {
 	q := table.Query{
 		Op: opSearch, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: s.partition, Sort: schema.GSI3SK, Page: searchPage,
@@ -102,7 +102,8 @@ func (s *shardSearch) readPage(ctx context.Context) error {
 	return nil
 }
 
-// readFound reads the records of ids, without those deleted meanwhile.
+// readFound reads the records of ids, eventually consistent, in their order. It leaves out entities deleted
+// meanwhile.
 func (n Entities) readFound(ctx context.Context, ids []string) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
@@ -136,8 +137,8 @@ func (n Entities) Tops(ctx context.Context, after string, count int) ([]Entity, 
 	return n.childrenAfter(ctx, "", after, count)
 }
 
-// ChildrenAfter returns a page of the children of an entity, in the order of their ids: the first n, at most 100, after
-// the id after, or from the beginning if that is "".
+// ChildrenAfter returns the first count children of an entity, at most 100, with ids after after, in the order
+// of their ids. after may be "". It reads an index, which may lag behind a change by a moment.
 func (n Entities) ChildrenAfter(ctx context.Context, id, after string, count int) ([]Entity, error) {
 	if err := cmp.Or(n.d.Usable(ctx), checkEntityID("id", id), checkPage(after, count)); err != nil {
 		return nil, err
@@ -145,8 +146,8 @@ func (n Entities) ChildrenAfter(ctx context.Context, id, after string, count int
 	return n.childrenAfter(ctx, id, after, count)
 }
 
-// childrenAfter reads up to count children of an entity after the id after, by an index. For the parent "" it
-// lists the entities without a parent.
+// childrenAfter returns up to count children of an entity with ids after after, by an index. For the parent ""
+// it returns the top entities.
 func (n Entities) childrenAfter(ctx context.Context, parent, after string, count int) ([]Entity, error) {
 	q := n.childrenOf(parent)
 	q.Sort, q.Page = schema.GSI1SK, int32(count) // at most 100

@@ -95,7 +95,8 @@ func (c entityChange) chargesLess() bool {
 		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)
 }
 
-// refuseRecords returns an error for each entity, by its id, whose change takes money out of force without Only.
+// refuseRecords returns, by entity id, an error for each change of a record that takes money out of force
+// although Entity.Only is not set. The map may be nil.
 func (c *comparison) refuseRecords(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
 	var unsaid []recordChange
 	for i, change := range changes {
@@ -128,8 +129,8 @@ func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 
-// planUpdate returns the change from the stored item to e. It returns a *ConflictError[Entity] if
-// the versions differ, and ErrNotFound without a record.
+// planUpdate returns the change from the stored item to e. It returns a *ConflictError[Entity] if the version
+// or the creation time differs, and ErrNotFound without a record.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := decodeEntity(item, e.ID)
 	if err != nil {
@@ -146,7 +147,8 @@ func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	return c, nil
 }
 
-// sameEntity reports whether two records have the same content, apart from id, version and times.
+// sameEntity reports whether two records have the same content, apart from id, version, creation time and
+// deletion mark.
 func sameEntity(x, y schema.EntityRecord) bool {
 	return x.Name == y.Name && x.ParentID == y.ParentID && x.Cascade == y.Cascade && x.Detached == y.Detached && x.Plan == y.Plan && x.ManagedBy == y.ManagedBy &&
 		bytes.Equal(x.Metadata, y.Metadata)

@@ -111,8 +111,7 @@ func (u *entityUpdates) updateTogether(ctx context.Context, from, to int) error 
 	}
 }
 
-// planChanges sets the change and the error of each record, from its stored item. from is the
-// place of the first record.
+// planChanges sets changes, and u.errs from place from on, for each record from its stored item.
 func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[schema.Key]schema.Item) {
 	for n := range changes {
 		e := u.records[from+n]
@@ -120,7 +119,7 @@ func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[
 	}
 }
 
-// refuseLosses sets an error for each change that takes money out of force; moved entities are
+// refuseLosses sets u.errs for each change that takes money out of force; changes of a chain of parents are
 // checked later. It returns false with an error if the sources could not be read.
 func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange, from int) (bool, error) {
 	stay := slices.Clone(changes)
@@ -166,8 +165,8 @@ func (u *entityUpdates) moveEntities(ctx context.Context) {
 	}
 }
 
-// moveAgain repeats refused moves once, one by one. It returns true if one succeeded, and false once the
-// store does not answer.
+// moveAgain tries each move that failed but may succeed now once more, one by one, and sets its error. It
+// returns true if one succeeded, and false once the store does not answer.
 func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 	for _, i := range u.moved {
 		if !mayMoveLater(u.errs[i]) {

@@ -83,7 +83,8 @@ func (e Entity) Validate() error {
 	return checkMetadata(e)
 }
 
-// checkMetadata validates the fields of an entity that the limiter does not use: name, manager, metadata.
+// checkMetadata returns a *ValidationError for the fields of an entity that the limiter does not use: name,
+// manager, metadata.
 func checkMetadata(e Entity) error {
 	if len(e.Name) > longestName || !utf8.ValidString(e.Name) {
 		return invalid("entity.Name", "has %d bytes; give UTF-8 of at most %d", len(e.Name), longestName)
@@ -97,7 +98,8 @@ func checkMetadata(e Entity) error {
 	return nil
 }
 
-// checkUpdate validates an entity and its version for a replacement of its record.
+// checkUpdate returns a *ValidationError for an invalid entity or a version below 0, before its record is
+// replaced.
 func checkUpdate(e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -116,7 +118,7 @@ func recordOf(e Entity) schema.EntityRecord {
 	}
 }
 
-// entityOf converts a record for callers.
+// entityOf returns a record as an Entity.
 func entityOf(r schema.EntityRecord) Entity {
 	return Entity{
 		ID: r.ID, Name: r.Name, ParentID: r.ParentID, Cascade: r.Cascade, Detached: r.Detached, Plan: r.Plan, ManagedBy: r.ManagedBy,

@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// raiseKinds requires that every client knows the kinds of limits in configs, before they are stored. For
-// groups, quotas and calls in flight it raises kinds_min in the version record by itself. It fails if the
-// table needs an upgrade by its administrator first.
+// raiseKinds raises kinds_min in the version record to the generation that configs need, before they are
+// stored. It does nothing if all clients know their kinds, and returns a *fault.TableError if an administrator
+// must upgrade the table first.
 func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 	generation := int64(0)
 	for _, c := range configs {
@@ -25,7 +25,7 @@ func (d *desk) raiseKinds(ctx context.Context, configs ...ScopedConfig) error {
 }
 
 // checkParentCounts returns an error if e makes its parent count by the limits made for it, and other clients
-// may not charge that: zae-limiter, or older versions before an upgrade of the table.
+// may not charge that. Otherwise it raises kinds_min in the version record where needed.
 func (d *desk) checkParentCounts(ctx context.Context, e schema.EntityRecord) error {
 	switch {
 	case !e.CountsByOwn():

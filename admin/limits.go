@@ -136,8 +136,8 @@ func (c LimitConfig) replaceEdit(at Scope, next *schema.ConfigItem) edit {
 	}
 }
 
-// decodeSource decodes the stored configuration of the source without ended raises. It is zero for
-// a nil item. The error names the source.
+// decodeSource decodes a stored configuration of the source and leaves out ended raises. It returns the zero
+// LimitConfig for a nil item, and an error that names the source for an unreadable one.
 func (s Scope) decodeSource(d *desk, item schema.Item) (LimitConfig, error) {
 	if item == nil {
 		return LimitConfig{}, nil
@@ -199,7 +199,7 @@ func replaceLimitsEdit(stored []schema.ConfigLimit) edit {
 	}
 }
 
-// withRestOf returns next with the policy, groups, manager and blocks of old, which may be nil.
+// withRestOf returns next with the policy, groups, manager, blocks and admission of old. old may be nil.
 func withRestOf(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy

@@ -111,8 +111,9 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 	return c.findLosses(ctx, records)
 }
 
-// changeList stores the configuration that next makes of the source's present one, or removes the source if
-// the result is empty. The caller takes the limits in removed off the list.
+// changeList stores the configuration that next returns for the source's present one, or removes the source if
+// the result is empty. It repeats after a conflict. Of the limits in removed, only money needs
+// LimitConfig.Only.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.checkChange(ctx); err != nil {
 		return err

@@ -41,8 +41,8 @@ func (l Limits) SetAdmit(ctx context.Context, at Scope, admit bool) error {
 	})
 }
 
-// setExceptions applies change to the marks of a source: its blocks and its admission. marks are the marks
-// that change sets. It first checks that they are valid, and that clients obey them.
+// setExceptions applies change to the blocks and the admission of a source. The argument marks has the marks
+// that change sets. It first validates them and raises kinds_min, so that clients obey them.
 func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, change func(*schema.ConfigItem) error) error {
 	if marks.hasSettings() {
 		checked := ScopedConfig{Scope: at, Config: marks}
@@ -59,8 +59,8 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 	return l.editSource(ctx, "set blocked", at, marksEdit(change))
 }
 
-// marksEdit returns an edit that applies change to the stored configuration, and removes a source that becomes
-// empty.
+// marksEdit returns an edit that applies change to a copy of the stored configuration. It removes a source that
+// becomes empty.
 func marksEdit(change func(*schema.ConfigItem) error) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}

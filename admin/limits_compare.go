@@ -15,8 +15,8 @@ const mostLossResources = 1000
 
 const opCompare = "compare the limits in force"
 
-// compareSources returns a comparison of the table before and after changes of sources, which it validates.
-// It reads nothing yet. keepsGroups tells that no change alters the groups of a resource.
+// compareSources validates changes of sources and returns a comparison of the table before and after them. It
+// reads nothing yet. The argument keepsGroups means that no change alters the groups of a resource.
 func (d *desk) compareSources(changes []ScopedConfig, keepsGroups bool) (*comparison, error) {
 	c := &comparison{
 		d: d, changes: changes, keepsGroups: keepsGroups, next: map[schema.ConfigOwner]schema.Item{}, records: map[string]recordChange{},
@@ -167,8 +167,8 @@ func (c *comparison) readSources(ctx context.Context, views []view) error {
 	return c.readOwners(ctx, owners)
 }
 
-// readOwners reads into c.stored the sources that were not read. It marks a source of the older
-// layout that cannot be read as unreadable: a change may replace it.
+// readOwners reads into c.stored the sources that were not read yet. A source of the older layout that cannot
+// be read is added to c.unreadable instead, because a change may replace it.
 func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner) error {
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool {
 		_, read := c.stored[o]
@@ -274,7 +274,7 @@ func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	if c.resources != nil {
 		return c.resources, nil
 	}
-	resources, err := c.d.resources(ctx)
+	resources, err := c.d.readResources(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -317,8 +317,8 @@ func (v view) sourceOwners(plan string) (owners []schema.ConfigOwner) {
 	return owners
 }
 
-// sourceItems returns the items of the view's sources, by kind of source. of returns the item of an owner. It
-// leaves out sources that do not apply: defaults for a group, and those for everyone if v.own is set.
+// sourceItems returns the items of the view's sources, by kind of source; of returns the item of an owner. It
+// leaves out defaults for a group, and sources for everyone if v.own is set.
 func (v view) sourceItems(plan string, of func(schema.ConfigOwner) schema.Item) (items config.Items) {
 	for _, o := range v.sourceOwners(plan) {
 		item, all := of(o), o.Resource == schema.DefaultResource || o.Resource == ""
@@ -354,9 +354,9 @@ func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	return c.stored[o]
 }
 
-// compareView returns the losses of a view. It returns nothing for a view with an unreadable
-// source, because calls that need it are refused. It returns an error if a bucket would have too
-// many limits.
+// compareView returns the limits that the changes take out of force in a view, except those in shadow. It
+// returns nil for a view with an unreadable source, because calls refuse it. It returns an error if a bucket
+// would have too many limits.
 func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	if slices.ContainsFunc(v.sourceOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil

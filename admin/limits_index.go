@@ -29,7 +29,8 @@ func (x sourceIndex) listPlans(ctx context.Context) iter.Seq2[Scope, error] {
 	})
 }
 
-// listEntities lists the sources that entities have for a resource, or their defaults for "".
+// listEntities lists the scopes of the sources that entities have for a resource; "" lists their defaults. An
+// error is the last element.
 func (x sourceIndex) listEntities(ctx context.Context, resource string) iter.Seq2[Scope, error] {
 	q := table.Query{Op: opListEntities, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: x.keys.EntityConfigs(resource)}
 	return x.listPartition(ctx, q, func(entity string) Scope { return Scope{Entity: entity, Resource: resource}.normalized() })

@@ -122,8 +122,9 @@ type moneyLimit struct {
 	limit            schema.ConfigLimit
 }
 
-// moneyAbove returns the limits of money of parents that calls of an entity charge. The functions record and
-// item return a record and an owner's source, before or after the changes.
+// moneyAbove returns the limits of money, except those in shadow, that calls of an entity charge at its
+// parents. The functions record and item choose records and sources before or after the changes. It leaves out
+// parents with an unreadable source.
 func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
 	at := record(c.records[id])
 	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {

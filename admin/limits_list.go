@@ -26,7 +26,8 @@ func (l Limits) Scopes(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// listSystem lists the system's source, if it is stored. An error is the only element.
+// listSystem lists the system's scope if its source is stored, and nothing otherwise. An error is the only
+// element.
 func (l Limits) listSystem(ctx context.Context) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
 		item, err := l.d.readConfig(ctx, opReadLimits, schema.ConfigOwner{})
@@ -48,7 +49,7 @@ func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 // element.
 func listResourceSources(ctx context.Context, d *desk) iter.Seq2[Scope, error] {
 	return func(yield func(Scope, error) bool) {
-		resources, err := d.resources(ctx)
+		resources, err := d.readResources(ctx)
 		if err != nil {
 			yield(Scope{}, err)
 			return

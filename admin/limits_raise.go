@@ -51,8 +51,8 @@ func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	})
 }
 
-// raiseLimit validates and stores a raise. With replace it also replaces a larger or longer one;
-// else that is a *ConflictError[Raise].
+// raiseLimit validates and stores a raise, after raising kinds_min in the version record if needed. Without
+// replace it returns a *ConflictError[Raise] if the source has a larger or longer raise of the limit.
 func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) error {
 	now := l.d.Clock.Now()
 	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
@@ -172,7 +172,7 @@ func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.
 	return verdicts, err
 }
 
-// limitOf returns the limit of a name in a verdict, or false.
+// limitOf returns the limit in force with this name in a verdict; false if it lacks the name.
 func limitOf(v config.Verdict, name string) (schema.ConfigLimit, bool) {
 	i := slices.IndexFunc(v.Limits, func(l config.Limit) bool { return l.Name == name })
 	if i < 0 {

@@ -105,7 +105,8 @@ func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateRepor
 // opMigrate names a migration in errors.
 const opMigrate = "migrate the table"
 
-// mayMigrate checks the principal, except for a dry run, and reads the version record again.
+// mayMigrate reads the version record again. Unless dry is set, it first returns an error for a missing or
+// invalid principal.
 func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	if !dry {
 		if err := a.d.checkPrincipal(); err != nil {
@@ -115,8 +116,8 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	return a.d.Layout.Refresh(ctx)
 }
 
-// endMigration records the end of a migration, unless err interrupted it. After a success it
-// marks the version record and sets report.Complete.
+// endMigration writes the last event of a migration and returns err joined with its own error. Without err it
+// also marks the version record and sets report.Complete. An interrupted migration writes nothing.
 func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err error) error {
 	end := deed{action: "migration_finished", target: audit.System, after: migrationFields(report)}
 	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
@@ -133,7 +134,7 @@ func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err err
 	return a.d.Layout.Note(ctx, marked)
 }
 
-// recordMigration records that a migration starts, or ended.
+// recordMigration writes the audit event of a migration's start or end.
 func (a *Admin) recordMigration(ctx context.Context, what deed) error {
 	return a.d.Table.Change(ctx, opMigrate, func() (table.Proposal, error) { return a.d.propose(what) })
 }

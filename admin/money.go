@@ -58,8 +58,8 @@ func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	return nil
 }
 
-// readGroups returns the groups of resources, and the resources in a group, both with the changes applied. It
-// reads the sources of all resources.
+// readGroups returns two sets: the groups of resources, and the resources in a group. It reads the sources of
+// all resources and adds the groups of changes; groups that changes remove still count.
 func (d *desk) readGroups(ctx context.Context, changes []ScopedConfig) (groups, members map[string]bool, err error) {
 	groups, members = map[string]bool{}, map[string]bool{}
 	note := func(resource string, of []string) {
@@ -67,7 +67,7 @@ func (d *desk) readGroups(ctx context.Context, changes []ScopedConfig) (groups, 
 			groups[group], members[resource] = true, true
 		}
 	}
-	resources, err := d.resources(ctx)
+	resources, err := d.readResources(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("look for groups of models: %w", err)
 	}
@@ -88,8 +88,8 @@ func (d *desk) readGroups(ctx context.Context, changes []ScopedConfig) (groups, 
 	return groups, members, nil
 }
 
-// resources reads the names of the resources with limits for everyone, sorted.
-func (d *desk) resources(ctx context.Context) ([]string, error) {
+// readResources reads the names of the resources with limits for everyone, sorted.
+func (d *desk) readResources(ctx context.Context) ([]string, error) {
 	item, err := d.Table.Get(ctx, "list the resources", d.Keys.Resources())
 	return slices.Sorted(slices.Values(schema.ResourceNames(item))), err
 }

@@ -100,8 +100,9 @@ func (t transition) checkTransition(name string, n schema.NamespaceRecord, now t
 	return false, shared.NamespaceError(name, n, reason)
 }
 
-// changeState stores the next state of a namespace with the event, in one transaction. The event is outside the
-// namespace, so a purge keeps it.
+// changeState stores the next state of a namespace with its event, in one transaction. It writes nothing if the
+// namespace is in that state already, and returns a *NamespaceError if its state does not permit the change.
+// The event is outside the namespace, so a purge keeps it.
 func (n Namespaces) changeState(ctx context.Context, name string, t transition) error {
 	if err := n.checkUnbound(); err != nil {
 		return err

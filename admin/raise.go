@@ -37,7 +37,7 @@ func raisesOf(stored []schema.ConfigRaise) (raises []Raise) {
 	return raises
 }
 
-// storedRaises converts raises for the table, sorted by name.
+// storedRaises returns raises as schema.ConfigRaise values, sorted by name.
 func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	for _, r := range raises {
 		stored = append(stored, schema.ConfigRaise{Name: r.Name, Capacity: r.Capacity, PeriodSeconds: r.PeriodSeconds, Until: r.Until.Unix()})
@@ -60,8 +60,8 @@ func checkNoNewRaise(next, stored *schema.ConfigItem) error {
 	return nil
 }
 
-// raiseAction returns the action of a change of raises alone: a new raise, or only ended ones. It
-// is empty for any other change.
+// raiseAction returns the action of a change of raises alone: "limit_raised" with a new raise, else
+// "limit_lowered". It returns "" for any other change.
 func raiseAction(was, is schema.ConfigItem) string {
 	raises := was.Raises
 	if was.Raises = is.Raises; !was.Same(is) || slices.Equal(raises, is.Raises) {

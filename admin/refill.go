@@ -60,8 +60,8 @@ type filledLimit struct {
 	After  int64  `json:"after"`
 }
 
-// setArguments sets the operation's id to newID if it is empty, and sorts the limits. It sets the arguments,
-// which a repetition of the operation must repeat.
+// setArguments sets the operation's id to newID if it is empty, and sorts the limits. It sets arguments to the
+// JSON text that a repetition of the operation must match.
 func (r *refill) setArguments(newID string) (err error) {
 	if r.id == "" {
 		r.id = newID
@@ -78,9 +78,9 @@ func (r *refill) setArguments(newID string) (err error) {
 	return err
 }
 
-// refillOnce applies a refill once under the operation's id, and returns the tokens in thousandths. It does not
-// change counters or the refill instant. It adds to the stored tokens, so that the order of concurrent takes
-// and give-backs does not matter.
+// refillOnce applies a refill once under the operation's id, and returns the tokens before and after, in
+// millitokens. It does not change counters or the refill instant. It adds to the stored tokens, so that the
+// order of concurrent takes and give-backs does not matter.
 func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.setArguments(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
@@ -95,9 +95,9 @@ func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, 
 	return done, err
 }
 
-// proposeRefill reads the bucket and returns the transaction of the refill. If the operation was done before,
-// the transaction is empty and the result the first one. With untouched the transaction fails if the bucket
-// changes after the read.
+// proposeRefill reads the bucket and returns the transaction of the refill and its result, in millitokens. If
+// the operation was done before, the transaction is empty and the result the first one. With untouched the
+// transaction fails if the bucket changes after the read.
 func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
 	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
 	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
@@ -124,8 +124,9 @@ func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouc
 	return done, p, err
 }
 
-// computeRefill computes the tokens of each limit before and after, and the change of the bucket m, nil
-// if missing. The change is nil if no limit gains tokens.
+// computeRefill returns the millitokens of each limit of the bucket m before and after the refill, and the
+// change of the bucket. The change is nil if m is nil or no limit gains tokens. Ghosts, limits of calls in
+// flight and limits that r does not name are left out.
 func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
@@ -167,8 +168,8 @@ func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (Bucke
 	return done, change, nil
 }
 
-// tokensAfter returns the tokens after the refill of a limit that holds held. A quota keeps a
-// grant above its burst.
+// tokensAfter returns the millitokens of a limit after the refill if it has held before. A token bucket ends at
+// its burst at most; a quota is filled to its burst and keeps a grant above it.
 func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	switch {
 	case quota: // it may hold more, as it was granted
@@ -179,8 +180,9 @@ func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	return burst
 }
 
-// quotaAddition returns the addition of the refill to the i-th limit, a quota, in the window of now. Only a
-// grant adds above the quota's amount. It returns an error for more than mostGranted tokens.
+// quotaAddition returns the addition, in millitokens, to the i-th limit, a quota, in the window of now (Unix
+// ms). Only a grant adds above the quota's amount. It returns an error if the quota would then have more than
+// mostGranted.
 func (r *refill) quotaAddition(m *schema.Image, i int, now int64) (schema.RefillLimit, error) {
 	is := m.State(i).At(now)
 	l := schema.RefillLimit{Index: i, Grant: true, Add: r.add[m.Set.Names[i]], Window: is.Refilled}
@@ -193,12 +195,12 @@ func (r *refill) quotaAddition(m *schema.Image, i int, now int64) (schema.Refill
 	return l, nil
 }
 
-// checkNames returns an error for a named limit that the bucket lacks, and for a grant to a token
-// bucket.
+// checkNames returns an error for a named limit that the bucket lacks, for calls in flight, and for a grant to
+// a token bucket.
 func (r *refill) checkNames(m *schema.Image) error {
 	var held []string
 	for _, name := range m.Set.Names {
-		if m.Holds(name) {
+		if m.HasLimit(name) {
 			held = append(held, name)
 		}
 	}
@@ -222,8 +224,8 @@ func (r *refill) checkNames(m *schema.Image) error {
 	return nil
 }
 
-// firstResult returns the result of the operation o, which was recorded under this id earlier, or an error if o
-// did something else.
+// firstResult returns the stored result of operation o, in millitokens and marked as Repeated. It returns an
+// error if o had another action or other arguments.
 func (r *refill) firstResult(o schema.Operation) (BucketRefill, error) {
 	if o.Action != r.action || o.Arguments != r.arguments {
 		return BucketRefill{}, invalid("id", "is %q, the id of another operation: %s with %s; give every operation its own id", r.id, o.Action, o.Arguments)
@@ -262,7 +264,7 @@ func (b Buckets) refillProposal(r *refill, done BucketRefill, change *schema.Ref
 	return b.d.propose(r.newDeed(done), write, record)
 }
 
-// newDeed returns the event of the refill, with the tokens of each limit before and after.
+// newDeed returns the deed of the refill for its audit event, with the tokens of each limit before and after.
 func (r *refill) newDeed(done BucketRefill) deed {
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,
@@ -277,7 +279,7 @@ func (r *refill) newDeed(done BucketRefill) deed {
 	return what
 }
 
-// tokensOf converts millitokens by limit to decimal tokens.
+// tokensOf converts millitokens by limit to decimal numbers of tokens by limit.
 func tokensOf(held map[string]int64) map[string]json.Number {
 	out := make(map[string]json.Number, len(held))
 	for name, n := range held {

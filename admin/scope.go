@@ -131,7 +131,8 @@ type (
 	scopedConfigText ScopedConfig
 )
 
-// UnmarshalJSON reads a scope. The names are checked when it is used.
+// UnmarshalJSON decodes a scope and refuses unknown fields. Without an entity and a plan it sets Everyone. It
+// does not check the names; methods that use the scope do.
 func (s *Scope) UnmarshalJSON(data []byte) error {
 	t, err := decodeStrictly[scopeText]("scope", `{"entity":"key-1","resource":"gpt-4"}`, data)
 	*s = Scope(t)
@@ -139,14 +140,16 @@ func (s *Scope) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// UnmarshalJSON reads a configuration. The values are checked when it is used.
+// UnmarshalJSON decodes a configuration and refuses unknown fields. It does not check the values; methods that
+// store the configuration do.
 func (c *LimitConfig) UnmarshalJSON(data []byte) error {
 	t, err := decodeStrictly[limitConfigText]("configuration", `{"limits":[{"name":"rpm","capacity":600,"period":"1m"}],"version":3}`, data)
 	*c = LimitConfig(t)
 	return err
 }
 
-// UnmarshalJSON reads a source with its content. The values are checked when it is used.
+// UnmarshalJSON decodes a source with its content and refuses unknown fields. It does not check the values;
+// methods that store the configuration do.
 func (c *ScopedConfig) UnmarshalJSON(data []byte) error {
 	t, err := decodeStrictly[scopedConfigText]("change", `{"scope":{"plan":"pro"},"config":{"unlimited":true}}, or a scope with "delete":true`, data)
 	*c = ScopedConfig(t)
@@ -181,7 +184,7 @@ func (s Scope) sourceOf() sources.Source {
 	return sources.System
 }
 
-// normalized returns the scope with an empty resource in place of _default_, the table's name for
+// normalized returns the scope with "" in place of _default_ as the resource of an entity or a plan. Both mean
 // every resource.
 func (s Scope) normalized() Scope {
 	if s.Resource == schema.DefaultResource && (s.Entity != "" || s.Plan != "") {
@@ -195,8 +198,8 @@ func (s Scope) asOwner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-// configOf converts a stored configuration for callers. It is zero for nil. It returns an error,
-// besides the rest of the configuration, for invalid limits.
+// configOf converts a stored configuration to a LimitConfig; nil becomes the zero one. Invalid limits are left
+// out and returned as an error with the rest.
 func configOf(source sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil
@@ -208,7 +211,7 @@ func configOf(source sources.Source, c *schema.ConfigItem) (LimitConfig, error) 
 	}, err
 }
 
-// knownPolicy returns the policy of a text, or "" if it is unknown.
+// knownPolicy returns text as a policy, or "" if it is not Refuse, Allow or Local.
 func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	if p := dynalimit.UnavailablePolicy(text); p == dynalimit.Refuse || p == dynalimit.Allow || p == dynalimit.Local {
 		return p
@@ -216,7 +219,7 @@ func knownPolicy(text string) dynalimit.UnavailablePolicy {
 	return ""
 }
 
-// validate returns an error for a scope without exactly one owner, or with an invalid name. The error has
+// validate returns a *ValidationError for a scope without exactly one owner, or with an invalid name. It puts
 // prefix before the names of fields.
 func (s Scope) validate(prefix string) error {
 	s = s.normalized()
@@ -245,12 +248,13 @@ func (s Scope) validate(prefix string) error {
 	return nil
 }
 
-// storedField returns the field of an error about stored limits of a source.
+// storedField returns the text that names stored limits of a source as the field of a *ValidationError.
 func storedField(source sources.Source) string {
 	return "stored limits of source " + string(source)
 }
 
-// limitsOf validates stored limits and converts them for callers. field is the field in errors.
+// limitsOf validates stored limits and converts them to dynalimit.Limit, sorted by name; nil for none. A
+// *ValidationError has field.
 func limitsOf(field string, stored []schema.ConfigLimit) ([]dynalimit.Limit, error) {
 	if len(stored) == 0 {
 		return nil, nil

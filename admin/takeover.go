@@ -10,7 +10,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// takeOverBeforeChange turns an owner's limits of the older layout into its configuration, before
+// takeOverBeforeChange converts an owner's limits of the older layout to a configuration in the table, before
 // that is changed. It ignores unreadable ones, which the change replaces.
 func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
 	if err := d.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
@@ -41,8 +41,8 @@ func (d *desk) takeOverAllBeforeChange(ctx context.Context, edits []*configChang
 	return doConcurrently(ctx, edits, func(ctx context.Context, c *configChange) error { return d.takeOverBeforeChange(ctx, c.owner) })
 }
 
-// readConfig reads the stored configuration of an owner, or nil. It merges limits of the older layout into it,
-// and writes nothing.
+// readConfig reads the stored configuration of an owner, consistently; nil if nothing is stored. It merges
+// limits of the older layout into the result, and writes nothing.
 func (d *desk) readConfig(ctx context.Context, op string, owner schema.ConfigOwner) (schema.Item, error) {
 	older, err := d.readOlder(ctx, owner)
 	if err != nil {
@@ -111,8 +111,8 @@ func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	return d.wrapMalformed(err)
 }
 
-// takeOverBucket converts a bucket from the older layout to today's, if it is there, and notes that in the
-// layout.
+// takeOverBucket converts a bucket of the older layout in the table, if there is one, and reports that to the
+// layout and its limiters. It does nothing once no item of that layout is left.
 func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) error {
 	if d.Layout.Current() {
 		return nil
@@ -123,8 +123,8 @@ func (d *desk) takeOverBucket(ctx context.Context, entity, resource string) erro
 	return d.wrapMalformed(err)
 }
 
-// wrapMalformed returns the error for callers if err is about an item that cannot be decoded; else it returns
-// err unchanged.
+// wrapMalformed returns the error for callers if err is a *legacy.MalformedError. It returns any other err
+// unchanged.
 func (d *desk) wrapMalformed(err error) error {
 	if malformed, ok := errors.AsType[*legacy.MalformedError](err); ok {
 		return d.Layout.Malformed(malformed.Err)

@@ -33,7 +33,7 @@ const (
 	retentionNotice = 15 * time.Minute
 )
 
-// Retention returns the retention that is stored; the zero one while no process has written usage.
+// Retention returns the stored retention. It is zero while no process has written usage.
 func (u Usage) Retention(ctx context.Context) (UsageRetention, error) {
 	if err := u.checkWholeTable(ctx); err != nil {
 		return UsageRetention{}, err
@@ -67,7 +67,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 			return table.Proposal{}, fmt.Errorf("dynalimit: the retention of usage is at version %d, not %d: somebody changed it; read it again and repeat your change on it: %w", stored.Version, r.Version, ErrConflict)
 		}
 		since := schema.UsageHourly.Next(u.d.Clock.Now().Add(retentionNotice))
-		next = stored.Changed(max(0, r.Hours), max(0, r.Days), max(0, r.Months), since)
+		next = stored.WithSpans(max(0, r.Hours), max(0, r.Days), max(0, r.Months), since)
 		if next.Hours == stored.Hours && next.Days == stored.Days && next.Months == stored.Months && stored.Version > 0 && !stored.HoursOnly {
 			next = stored
 			return table.Proposal{}, nil
@@ -84,7 +84,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	return retentionOf(next), nil
 }
 
-// checkWholeTable returns an error for a repository bound to one namespace, because all
+// checkWholeTable returns an error for an unusable repository, or one bound to a namespace, because all
 // namespaces share the retention.
 func (u Usage) checkWholeTable(ctx context.Context) error {
 	if err := u.d.Usable(ctx); err != nil {
@@ -127,7 +127,7 @@ func retentionOf(r schema.UsageRetention) (to UsageRetention) {
 	return to
 }
 
-// fieldsOf returns the fields of a retention in an event, in seconds; 0 is for ever.
+// fieldsOf returns the durations of a retention as fields of an audit event, in seconds; 0 means for ever.
 func fieldsOf(r schema.UsageRetention) trail.Fields {
 	return trail.Fields{"hours_seconds": int64(r.Hours / time.Second), "days_seconds": int64(r.Days / time.Second), "months_seconds": int64(r.Months / time.Second)}
 }

@@ -64,8 +64,8 @@ type alertStage struct {
 	next time.Time
 }
 
-// dueAlerts returns the undecided alerts of the records, by bucket. It leaves out buckets with a record that cannot be
-// read: it comes again.
+// dueAlerts returns the alerts of the records that are not known to be stored, by key of their bucket. It
+// leaves out buckets of records among result.Failures, because those come again.
 func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key][]schema.Alert {
 	bad := map[schema.Key]bool{}
 	for _, f := range result.Failures {
@@ -99,7 +99,7 @@ func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (deci
 		for n < len(due) && due[n].Percent != schema.WholeQuota && due[n].SameWindow(&due[n-1]) { // a denial says nothing of lower ones
 			n++
 		}
-		some, err := s.decideWindow(ctx, due[:n])
+		some, err := s.storeWindow(ctx, due[:n])
 		if decided = append(decided, some...); err != nil {
 			return decided, err
 		}
@@ -108,8 +108,9 @@ func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (deci
 	return decided, nil
 }
 
-// decideWindow is decideAlerts for the alerts of one window.
-func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
+// storeWindow stores the due alerts of one window, unless the highest is stored already, and remembers them. It
+// returns the stored ones, and stops at one that DynamoDB refuses, returned with its error.
+func (s *alertStage) storeWindow(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
 	highest := &due[len(due)-1]
 	stored, refused, err := s.isStored(ctx, highest)
 	if refused != nil {
@@ -133,7 +134,8 @@ func (s *alertStage) decideWindow(ctx context.Context, due []schema.Alert) (deci
 	return decided, nil
 }
 
-// isStored reports whether an alert is stored. refused is the error of a request that DynamoDB refuses.
+// isStored reads whether an alert is in the table. refused is the error with which DynamoDB refused the
+// request; err means that ctx ended.
 func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool, refused, err error) {
 	refused, _, err = s.requestUntilAnswered(ctx, func() error {
 		out, err := boundRequest(ctx, s.client.GetItem, &dynamodb.GetItemInput{TableName: &s.table, Key: a.Key().Attributes()}, ddb.WithoutRetries)
@@ -181,7 +183,8 @@ func (s *alertStage) requestUntilAnswered(ctx context.Context, request func() er
 	}
 }
 
-// awaitTurn waits until the next alert may be stored. It returns false if ctx ends first.
+// awaitTurn waits until the next alert may be stored, at most 200 in a second. It returns false if ctx ends
+// first.
 func (s *alertStage) awaitTurn(ctx context.Context) bool {
 	s.mu.Lock()
 	now := time.Now()

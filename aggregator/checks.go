@@ -53,7 +53,7 @@ func checkYears(field string, at time.Time) error {
 	return nil
 }
 
-// checkSpan refuses an end that is not after its start, and times that keys cannot express.
+// checkSpan returns a *ValidationError unless from is before to and both are in years that keys can express.
 func checkSpan(fromField string, from time.Time, toField string, to time.Time) error {
 	if !from.Before(to) {
 		return invalid(fromField, "is %s, not before %s, %s; exchange them", from.Format(time.RFC3339), toField, to.Format(time.RFC3339))

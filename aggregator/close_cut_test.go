@@ -30,7 +30,7 @@ func endOfMonth(t *testing.T, keys int) *office {
 	require.NoError(t, admin.New(o.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	for _, namespace := range []string{"", "eu"} {
-		o.update(schema.NewKeys(namespace).UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
+		o.update(schema.NewKeys(namespace).UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.ReplaceCursor(schema.UsageCursor{}))
 	}
 	for i := range keys {
 		id := fmt.Sprint("key-", i)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumDay closes the day's snapshots of a shard, stores the daily sum of each entity and resource, and adds it
-// to the sums of groups in k.groups.
+// sumDay closes the day's snapshots of a shard, stores the daily sum of each entity and resource, and adds
+// their usage to k.groups.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
@@ -41,7 +41,7 @@ func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	})
 }
 
-// pairsOfDay returns the pairs of entity and resource in a shard that have a snapshot on the day.
+// pairsOfDay returns the pairs of entity and resource with a snapshot on the day, from one shard of the index.
 func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]pair, error) {
 	var lists []table.Query
 	for hour := day; hour.Before(schema.UsageDaily.Next(day)); hour = hour.Add(time.Hour) {

@@ -25,8 +25,8 @@ type past struct {
 }
 
 // lookBack reads snapshots before h, latest first, until p has the last values of all counters in h and the
-// entity's plan and parents. With known, the plan and parents are not needed. After a number of snapshots it
-// gives up on counters that may have begun in h.
+// entity's place. With known, the place is not needed. After lookBack snapshots it no longer searches for
+// counters that may have begun in h.
 func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.HasAll(h.snapshot, all)
@@ -48,8 +48,8 @@ func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known 
 	})
 }
 
-// addSnapshot adds the last values of an earlier snapshot's counters, and its plan and parents unless later
-// ones are known. It ignores items that cannot be decoded.
+// addSnapshot adds the last values of an earlier snapshot's counters to p.ends. It sets p.place from a closed
+// one unless it is set, and ignores items that cannot be decoded.
 func (p *past) addSnapshot(item schema.Item) {
 	u, err := schema.DecodeUsage(item)
 	if err != nil || schema.OthersUsage(item) {

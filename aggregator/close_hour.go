@@ -61,8 +61,8 @@ func (k *closing) sumWindows(ctx context.Context) error {
 	return nil
 }
 
-// sumWindow stores the sums of a window. If stored sums have a later time than this closer's, it starts again
-// with a time above theirs: the clock of their closer may be ahead, and they may lack usage.
+// sumWindow computes and stores the sums of a window, for entities too. If stored sums are newer than k.made,
+// it repeats with a later k.made: the clock of their closer may be ahead, and they may lack usage.
 func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) error {
 	for before := k.done; ; k.done = before {
 		k.groups, k.ranking = usage.NewSums(stored[w], start), usage.NewRanking()
@@ -113,7 +113,7 @@ func (k *closing) writeRankings(ctx context.Context, hour time.Time) error {
 	return group.Wait()
 }
 
-// sumSteps passes units to sum, a page at a time, and reports the progress after each page. It
+// sumSteps passes units to sum, a page at a time. It sets k.at.Done and calls k.report after each page, and
 // stops at the first error.
 func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(context.Context, []T) error) error {
 	k.at.Done, k.at.Units = 0, len(units)
@@ -158,9 +158,8 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	})
 }
 
-// writeSums stores sums, atOnce at a time, with their expiry and whether they are final. It records sums that
-// do not fit in 64 bits as skipped, and sets k.later to the time of a stored sum that is newer than this
-// closing.
+// writeSums stores sums, atOnce at a time, with their expiry and Final. It also records sums that do not fit in
+// 64 bits as skipped. It sets k.later to the time of a stored sum that is newer than k.made.
 func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)

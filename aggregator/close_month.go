@@ -23,8 +23,8 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) erro
 	})
 }
 
-// seriesOf returns the series of a shard with a sum on any day of a month, sorted. It adds those
-// of the day that just ended, which the index may lack.
+// seriesOf returns the series of a shard with a sum on any day of a month, sorted. It adds those of the day
+// that just ended, which the index may not show yet.
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
 	if err := k.endDay(ctx); err != nil {
 		return nil, err
@@ -74,8 +74,8 @@ func (k *closing) endDay(ctx context.Context) error {
 	return nil
 }
 
-// sumSeries reads the days of several series and stores the monthly sums of entities. It adds the
-// others to k.groups, which are stored at the end. An unreadable day is skipped.
+// sumSeries reads the daily sums of several series and stores the monthly sums of entities. It adds those of
+// resources, plans and parents to k.groups, which the caller stores. An unreadable sum is recorded as skipped.
 func (k *closing) sumSeries(ctx context.Context, month time.Time, series []schema.UsageSeries) error {
 	items, err := gatherAll(ctx, k.store.atOnce, series, func(ctx context.Context, s schema.UsageSeries) ([]schema.Item, error) {
 		last := schema.UsageDaily.Floor(schema.UsageMonthly.Next(month).Add(-time.Hour))

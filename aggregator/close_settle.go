@@ -14,8 +14,8 @@ import (
 // skipped are why items were left out that cannot be read.
 type skipped []error
 
-// skipItem records the error of an item that is left out of the sums. It ignores an error with a
-// recorded text.
+// skipItem records the error of an item that is left out of the sums, unless one with the same text is
+// recorded.
 func (s *skipped) skipItem(err error) {
 	told := func(e error) bool { return e.Error() == err.Error() }
 	if !slices.ContainsFunc(*s, told) {
@@ -75,8 +75,8 @@ func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]s
 	return all, group.Wait()
 }
 
-// settlePair closes the snapshots of one entity and resource, in the order of their hours, and stores the
-// result for each in out.
+// settlePair closes the snapshots of one entity and resource, given in the order of their hours: it stores
+// place and gaps in each. It sets the elements of out to their usage.
 func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) error {
 	past := &past{ends: usage.Ends{}}
 	for i, h := range of {
@@ -105,7 +105,7 @@ func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.Usag
 	if !s.places.hasRecord(h.entity) && before != nil {
 		place = *before
 	}
-	noted, err := s.store.updateItem(ctx, h.key, place.Close(gaps))
+	noted, err := s.store.updateItem(ctx, h.key, place.CloseSnapshot(gaps))
 	if err != nil {
 		return err
 	}
@@ -133,6 +133,6 @@ func (s *settler) updateGaps(ctx context.Context, h *hourly, gaps map[string]int
 	if len(other) == 0 {
 		return nil
 	}
-	_, err := s.store.updateItem(ctx, h.key, schema.Reclose(other))
+	_, err := s.store.updateItem(ctx, h.key, schema.SetGaps(other))
 	return err
 }

@@ -33,7 +33,8 @@ func indexQuery(op, partition string) table.Query {
 	return table.Query{Op: op, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: partition}
 }
 
-// readCursor reads the cursor up to which the namespace is closed. It is zero before the first closing.
+// readCursor reads the UsageCursor of the namespace: the hours up to which usage is closed and final. It is
+// zero before the first closing.
 func (s *usageStore) readCursor(ctx context.Context) (schema.UsageCursor, error) {
 	var item schema.Item
 	err := table.RetryThrottled(ctx, func() (err error) {
@@ -46,18 +47,17 @@ func (s *usageStore) readCursor(ctx context.Context) (schema.UsageCursor, error)
 	return schema.DecodeUsageCursor(item)
 }
 
-// moveCursor stores the cursor to, if the stored one is still from. It returns the stored cursor:
+// moveCursor stores the cursor to, if the stored one is still from, and returns the stored cursor. That is
 // another one if another closer moved it first.
 func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor) (schema.UsageCursor, error) {
-	moved, err := s.updateItem(ctx, s.keys.UsageClosed(), to.Follows(from))
+	moved, err := s.updateItem(ctx, s.keys.UsageClosed(), to.ReplaceCursor(from))
 	if err != nil || moved {
 		return to, err
 	}
 	return s.readCursor(ctx)
 }
 
-// getItems reads items in the order of their keys; a missing one is nil. It retries until ctx
-// ends.
+// getItems reads items in the order of their keys; a missing one is nil. It retries until ctx ends.
 func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
 	err = table.RetryThrottled(ctx, func() (err error) {
 		items, err = s.table.GetMany(ctx, opClose, keys)
@@ -78,7 +78,7 @@ func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]sche
 	})
 }
 
-// hourPartitions returns one query per shard for the snapshots of an hour.
+// hourPartitions returns the queries that list the snapshots of an hour, one for each shard.
 func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	all := make([]table.Query, schema.UsageShards)
 	for shard := range all {
@@ -147,10 +147,10 @@ func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.S
 	})
 }
 
-// putSum puts a sum, unless a newer one is stored. If the stored one is newer, it returns that one's time of
-// reading in milliseconds since 1970; otherwise 0.
+// putSum puts a sum, unless a newer or final one is stored. If only a newer time kept it out, later is the time
+// at which the stored sum was made, in Unix ms; otherwise 0.
 func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
-	st := sum.Newest()
+	st := sum.PutCondition()
 	_, err = s.writeUntilAnswered(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: sum.Item(s.keys), ConditionExpression: &st.Condition,
@@ -158,16 +158,16 @@ func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, ddb.WithoutRetries)
 		if condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
-			later = sum.Later(condition.Item)
+			later = sum.LaterThan(condition.Item)
 		}
 		return err
 	})
 	return later, err
 }
 
-// putRanking puts a ranking, unless a later one is stored.
+// putRanking puts a ranking. It writes nothing, without an error, if a later one is stored.
 func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking) error {
-	st := ranking.Newest()
+	st := ranking.PutCondition()
 	_, err := s.writeUntilAnswered(ctx, func() error {
 		_, err := s.client.PutItem(ctx, &dynamodb.PutItemInput{
 			TableName: &s.table.Name, Item: ranking.Item(s.keys), ConditionExpression: &st.Condition,

@@ -30,8 +30,8 @@ type Closed struct {
 	Gaps []Gap
 }
 
-// add adds the work of a closed hour.
-func (c *Closed) add(h ClosedHour) {
+// addHour adds the snapshots, sums and gaps of a closed hour; it leaves Hours and Final.
+func (c *Closed) addHour(h ClosedHour) {
 	c.Snapshots += h.Snapshots
 	c.Sums += h.Sums
 	c.Gaps = append(c.Gaps, h.Gaps...)

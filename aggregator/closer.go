@@ -62,7 +62,7 @@ func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, 
 	return &Closer{client: store, table: &table.Table{Client: store, Name: tableName}, clock: clock, options: o, retention: kept}, nil
 }
 
-// checkCalled refuses a call without a context, or of a Closer that NewCloser did not make.
+// checkCalled returns a *ValidationError for a nil context, or for a Closer that NewCloser did not make.
 func (c *Closer) checkCalled(ctx context.Context) error {
 	return checkCalled(ctx, c != nil && c.client != nil, "closer", "NewCloser")
 }
@@ -88,7 +88,8 @@ func (c *Closer) Run(ctx context.Context) error {
 	}
 }
 
-// closePeriodically runs CloseDue every few minutes until ctx ends. It reports errors to Options.Failed.
+// closePeriodically calls CloseDue every closeEvery until ctx ends, and returns ctx's error. It passes other
+// errors to options.Failed.
 func (c *Closer) closePeriodically(ctx context.Context) error {
 	for {
 		if _, err := c.CloseDue(ctx); err != nil && ctx.Err() == nil {
@@ -124,9 +125,9 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 	return done, err
 }
 
-// closeDue closes the due hours of a namespace, one after the other, and moves its stored cursor
-// after each. It adds the work to done. The error joins the unreadable items with the failure
-// that ended it.
+// closeDue closes the due hours of a namespace, one after the other, moves its stored cursor after each, and
+// calls options.Closed. It adds the work to done. The error joins the errors of unreadable items with the
+// failure that ended it.
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
 	cursor, err := c.storeOf(keys).readCursor(ctx)
 	if err != nil {
@@ -148,7 +149,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 			cursor, err = c.storeOf(keys).moveCursor(ctx, cursor, next)
 		}
 		if err != nil {
-			done.add(closed)
+			done.addHour(closed)
 			return errors.Join(unread, err)
 		}
 		if next.Closed.After(from.Closed) {
@@ -157,7 +158,7 @@ func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) e
 		if closed.Final {
 			done.Final++
 		}
-		done.add(closed)
+		done.addHour(closed)
 		c.options.Closed(closed)
 	}
 }
@@ -185,9 +186,9 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	return done, errors.Join(unread, err)
 }
 
-// closeBetween closes the hours of one namespace from one time to another, and recomputes the day and the
-// month of the last hour if they are over. It adds the work to done. unread joins the errors of unreadable
-// items.
+// closeBetween closes the hours of one namespace from one time to another, and recomputes the last hour's day
+// and month if they are over. It adds the work to done and calls options.Closed for each hour. The error unread
+// joins those of unreadable items.
 func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
 	cursor, err := c.extendClosed(ctx, keys, schema.UsageHourly.Floor(from), to)
 	if err != nil {
@@ -203,7 +204,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 		if done.Hours++; closed.Final {
 			done.Final++
 		}
-		done.add(closed)
+		done.addHour(closed)
 		c.options.Closed(closed)
 	}
 	for _, w := range []Window{Day, Month} { // that the last hour is in, and did not end
@@ -219,7 +220,7 @@ func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to ti
 	return unread, nil
 }
 
-// extendClosed moves the first closed hour back to from, if the hours to be closed reach up to
+// extendClosed moves the first hour of the stored cursor back to from, if the hours from from to to reach up to
 // it. It returns the stored cursor.
 func (c *Closer) extendClosed(ctx context.Context, keys schema.Keys, from, to time.Time) (schema.UsageCursor, error) {
 	cursor, err := c.storeOf(keys).readCursor(ctx)
@@ -264,8 +265,8 @@ func (c *Closer) storeOf(keys schema.Keys) *usageStore {
 	return &usageStore{client: c.client, table: c.table, keys: keys, atOnce: c.options.Writers}
 }
 
-// newClosing prepares the closing of an hour, or, if hour is zero, the recomputation of a day or month. It
-// reads the retention. first is the first hour that was ever closed.
+// newClosing returns a closing of an hour or, if hour is zero, for recomputing a day or month. It reads the
+// table's retention. first is the first hour that was ever closed; its progress becomes c.Status.
 func (c *Closer) newClosing(ctx context.Context, keys schema.Keys, hour time.Time, final bool, first time.Time) (*closing, error) {
 	kept, err := c.retention.current(ctx)
 	if err != nil {

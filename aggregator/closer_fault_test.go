@@ -27,7 +27,7 @@ func busyDay(t *testing.T) *office {
 	require.NoError(t, admin.New(o.repo).Limits.Set(t.Context(), admin.Scope{Plan: "pro"}, limits(1)))
 	o.entity("team", "", false, "pro")
 	o.entity("key-1", "team", true, "pro")
-	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.Follows(schema.UsageCursor{}))
+	o.update(schema.NewKeys("").UsageClosed(), schema.UsageCursor{Closed: last, Final: last}.ReplaceCursor(schema.UsageCursor{}))
 	o.used("team", "gpt-4", last, -1, 5)
 	o.used("team", "gpt-4", last.Add(time.Hour), 5, 9)
 	o.passed("key-1", "gpt-4", last, -1, 5)

@@ -83,7 +83,8 @@ func (o *CloserOptions) check() error {
 	)
 }
 
-// setDefaults sets the unset options. It sorts the namespaces, each once, in a copy.
+// setDefaults sets the unset options to their defaults, except Retention. It sorts a copy of the namespaces and
+// removes repetitions.
 func (o *CloserOptions) setDefaults() {
 	o.Namespaces = slices.Clone(o.Namespaces)
 	slices.Sort(o.Namespaces)
@@ -105,7 +106,7 @@ func (o *CloserOptions) setDefaults() {
 	}
 }
 
-// expiryOf returns the time to live of a sum; 0 if it is kept for ever.
+// expiryOf returns the time to live of a sum, in Unix seconds; 0 if it is kept for ever.
 func expiryOf(r schema.UsageRetention, w schema.UsageWindow, start time.Time) int64 {
 	kept := r.Months
 	switch w {

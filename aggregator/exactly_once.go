@@ -15,8 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// writeFold adds a fold to its stored snapshot. If the snapshot does not end where the fold begins, it drops
-// the changes that the snapshot already has and adds the rest. It retries until ctx ends.
+// writeFold adds a fold to its stored snapshot, and returns how many of its changes it counted and their gaps.
+// It drops changes that the snapshot already has, and adds the gap since the snapshot's last record. It retries
+// until DynamoDB answers or ctx ends.
 func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {
@@ -38,7 +39,7 @@ func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 			return outcome{}
 		}
 		f, unconfirmed = rest, false
-		f.UsageFold = f.Since(stored)
+		f.UsageFold = f.AddGaps(stored)
 	}
 }
 
@@ -78,7 +79,8 @@ type outcome struct {
 	unreadable bool
 }
 
-// failedOutcome returns the outcome of a fold that was not written because of err.
+// failedOutcome returns the outcome of a fold that was not written because of err. It is unreadable if err is a
+// *badItem.
 func failedOutcome(err error) outcome {
 	_, bad := errors.AsType[*badItem](err)
 	return outcome{err: err, unreadable: bad}

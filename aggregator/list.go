@@ -25,7 +25,7 @@ func forEach[T any](values list[T], do func(T) bool) error {
 	return nil
 }
 
-// convertList returns the list of the converted values. It ends with the first error of the list
+// convertList returns the list of the values that of returns for each. It ends with the first error of the list
 // or of a conversion.
 func convertList[From, To any](values list[From], of func(From) (To, error)) list[To] {
 	return func(yield func(To, error) bool) {
@@ -73,8 +73,8 @@ func mergeLists[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	}
 }
 
-// leastHead returns the head with the least value, or any head with an error. It is nil if all
-// lists are at their end.
+// leastHead returns the head with the least value, or a head with an error if there is one before it. It is nil
+// if all lists are at their end.
 func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	var first *head[T]
 	for i := range heads {
@@ -109,8 +109,8 @@ func endOf(ctx context.Context, err error) error {
 	return fmt.Errorf("aggregator: read usage: %w", context.Cause(ctx))
 }
 
-// values returns a list of the given values.
-func values[T any](of ...T) list[T] {
+// listOf returns its arguments as a list without an error.
+func listOf[T any](of ...T) list[T] {
 	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
 }
 

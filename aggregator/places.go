@@ -19,12 +19,12 @@ type places struct {
 // mostPlaces bounds the records that are held at once.
 const mostPlaces = 10_000
 
-// newPlaces returns an empty cache of entities' records, by which a closing finds their plans and parents.
+// newPlaces returns an empty cache of entities' records, from which places are computed.
 func newPlaces(store *usageStore) *places {
 	return &places{store: store, records: map[string]*schema.EntityRecord{}}
 }
 
-// hasRecord reports whether an entity has a record.
+// hasRecord reports whether readPlaces has found a record of an entity.
 func (p *places) hasRecord(entity string) bool { return p.records[entity] != nil }
 
 // placeOf returns the place of an entity by its record, which readPlaces has read. It is zero for

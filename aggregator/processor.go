@@ -115,7 +115,7 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	if len(changes) > 0 {
 		kept, unknown = p.retention.current(ctx)
 	}
-	work := bucketsOf(records, usage.Folds(changes, kept.Hours), sources, p.alerts.dueAlerts(records, &result))
+	work := groupWork(records, usage.Folds(changes, kept.Hours), sources, p.alerts.dueAlerts(records, &result))
 	purges := p.readPurges(ctx, work)
 	var mu sync.Mutex
 	var group guard.Group
@@ -138,8 +138,8 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 	return result, ctx.Err()
 }
 
-// addBucket stores the alerts of a bucket and then writes its folds. If failed is not nil, all of its work has failed;
-// if unread is not nil, its folds have.
+// addBucket stores the alerts of a bucket and then writes its folds, and returns the result. If failed is not
+// nil, the alerts and folds fail with it unwritten; if unread is not nil, only the folds do.
 func (p *Processor) addBucket(ctx context.Context, w bucketWork, failed, unread error, sources map[source]placed) (result Result) {
 	if failed == nil && len(w.alerts) > 0 {
 		result.Alerts, failed = p.alerts.decideAlerts(ctx, w.alerts)
@@ -153,7 +153,7 @@ func (p *Processor) addBucket(ctx context.Context, w bucketWork, failed, unread 
 		if failed == nil && (done.err == nil || !f.Hour.Equal(w.folds[i-1].Hour)) { // no fold is written before its predecessor
 			done = p.writeFold(ctx, f)
 		}
-		result.add(f, done, sources)
+		result.addOutcome(f, done, sources)
 	}
 	return result
 }
@@ -169,9 +169,10 @@ type bucketWork struct {
 	place int
 }
 
-// bucketsOf returns the work for each bucket, in the order of the first records. Buckets with alerts come after all
-// others: storing many alerts takes time.
-func bucketsOf(records []Record, folds []usage.Fold, sources map[source]placed, due map[schema.Key][]schema.Alert) (work []bucketWork) {
+// groupWork returns the work for each bucket, in the order of the first records. Buckets with alerts come after
+// all others, because storing many alerts takes time. It removes from due the alerts of buckets that have
+// folds.
+func groupWork(records []Record, folds []usage.Fold, sources map[source]placed, due map[schema.Key][]schema.Alert) (work []bucketWork) {
 	for _, of := range groupByBucket(folds) {
 		first := of[0].Changes[0]
 		work = append(work, bucketWork{keys: of[0].Keys, folds: of, alerts: due[first.Key], place: sources[source{first.Key, first.Seq}].place})
@@ -210,9 +211,9 @@ type placed struct {
 // errFollows is why a record was not counted that could be read: it comes again.
 var errFollows = errors.New("aggregator: an earlier record of the same item cannot be read")
 
-// decodeRecords decodes the changes in records, and adds failures to result. After an unreadable record the
-// later records of its item fail too, so that the caller sends them again. The second result has the record
-// of each change, with its index in records.
+// decodeRecords returns the changes of usage in records, and the record of each change with its index. It adds
+// unreadable records to result.Failures, and the later records of their items too, so that the caller sends
+// these again.
 func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source]placed) {
 	var changes []usage.Change
 	sources := make(map[source]placed, len(records))
@@ -250,9 +251,9 @@ func groupByBucket(folds []usage.Fold) [][]usage.Fold {
 	return out
 }
 
-// add adds the outcome of a fold to the result. If the outcome has an error, all changes have failed;
-// otherwise those that it did not count were repetitions. sources has the record of each change.
-func (r *Result) add(f usage.Fold, done outcome, sources map[source]placed) {
+// addOutcome adds the outcome of a fold to the result. If the outcome has an error, all changes become
+// failures; otherwise the uncounted ones are Repeated. The map sources has the record of each change.
+func (r *Result) addOutcome(f usage.Fold, done outcome, sources map[source]placed) {
 	r.Counted += done.counted
 	r.Gaps = append(r.Gaps, done.gaps...)
 	if done.err == nil {
@@ -277,11 +278,12 @@ func (r *Result) addFailures(records []Record, err error) {
 	}
 }
 
-// gapsOf returns the gaps between the changes of a written fold.
+// gapsOf returns a Gap for each limit of a written fold with missing amounts or unseen ends. It leaves out
+// counters by model and of passed amounts.
 func gapsOf(f usage.Fold) []Gap {
 	var gaps []Gap
 	for _, s := range f.Spans {
-		if schema.IsLimit(s.Limit) && !s.Whole() {
+		if schema.IsLimit(s.Limit) && !s.IsComplete() {
 			gaps = append(gaps, Gap{
 				Namespace: f.Keys.Name(), Entity: f.Entity, Resource: f.Resource, Limit: s.Limit, Hour: f.Hour, Missing: s.Missing, Unseen: s.Unseen,
 			})

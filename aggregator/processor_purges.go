@@ -17,9 +17,9 @@ type purge struct {
 	err   error
 }
 
-// readPurges reads for each namespace of the work whether its purge has begun. An entry has the error if that
-// read failed. Process must not write into a purged namespace: the purge would not remove those items, and
-// its deletions are records of the stream too.
+// readPurges reads, for each namespace of the work, whether its purge has begun; an entry has the error if that
+// read failed. The layout without a namespace has no entry. Process must not write into a purged namespace,
+// because the purge would not remove those items.
 func (p *Processor) readPurges(ctx context.Context, work []bucketWork) map[string]purge {
 	looked := map[string]purge{}
 	for _, w := range work {

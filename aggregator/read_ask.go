@@ -50,15 +50,14 @@ func (a *ask) storedWindows() []schema.UsageWindow {
 	return nil
 }
 
-// liveBetween returns the live hours of the query's resource that begin from one instant up to
-// another, excluded.
+// liveBetween returns the live hours of the query's resource that begin at or after from and before to.
 func (a *ask) liveBetween(from, to time.Time) list[piece] {
 	within := slices.Clone(a.live[a.Resource])
-	return values(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)
+	return listOf(slices.DeleteFunc(within, func(p piece) bool { return p.start.Before(from) || !p.start.Before(to) })...)
 }
 
-// earlier returns the earlier of two instants.
-func earlier(a, b time.Time) time.Time {
+// earlierOf returns the earlier of two instants.
+func earlierOf(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
 	}

@@ -42,7 +42,7 @@ func (s *usageSource) readEntities(ctx context.Context, a ask, yield func(Usage,
 func (s *usageSource) listWindow(ctx context.Context, a ask, start, end time.Time) list[found] {
 	var lists []list[found]
 	add := func(q table.Query) { lists = append(lists, s.foundBy(ctx, a, q)) }
-	hour, after := s.calendar.Hours(start, earlier(end, a.openHour().Add(time.Hour)))
+	hour, after := s.calendar.Hours(start, earlierOf(end, a.openHour().Add(time.Hour)))
 	for hour.Before(after) {
 		if day := schema.UsageDaily.Next(hour); a.window != Hour && a.utc && hour.Equal(schema.UsageDaily.Floor(hour)) && !day.After(a.closed) {
 			for shard := range schema.UsageShards {
@@ -79,8 +79,8 @@ func (s *usageSource) foundBy(ctx context.Context, a ask, q table.Query) list[fo
 	}
 }
 
-// foundAs returns the entity and resource of a usage item by its key. It returns false unless the key belongs
-// to a snapshot or to an entity's sum.
+// foundAs returns the entity and resource in the key of a snapshot or of an entity's daily sum; false for any
+// other key.
 func (s *usageSource) foundAs(key schema.Key) (found, bool) {
 	if _, entity, resource, _, ok := schema.UsageOf(key); ok {
 		return found{pair{entity, resource}, key}, true
@@ -107,7 +107,7 @@ func (l *listing) yieldAll(ctx context.Context, all list[found]) error {
 	var failed error
 	err := forEach(all, func(f found) bool {
 		if n := len(l.batch); n >= table.PageSize && l.batch[n-1].pair != f.pair {
-			failed = l.flush(ctx)
+			failed = l.yieldBatch(ctx)
 		}
 		l.batch = append(l.batch, f)
 		return failed == nil && l.more
@@ -115,11 +115,12 @@ func (l *listing) yieldAll(ctx context.Context, all list[found]) error {
 	if err = cmp.Or(err, failed); err != nil || !l.more {
 		return err
 	}
-	return l.flush(ctx)
+	return l.yieldBatch(ctx)
 }
 
-// flush reads the items of the batch, yields their usage for each entity and resource, and empties the batch.
-func (l *listing) flush(ctx context.Context) error {
+// yieldBatch reads the items of the batch, yields their usage for each entity and resource, and empties the
+// batch. It stops when the caller does, with l.more = false.
+func (l *listing) yieldBatch(ctx context.Context) error {
 	keys := make([]schema.Key, len(l.batch))
 	for i, f := range l.batch {
 		keys[i] = f.key
@@ -142,9 +143,9 @@ func (l *listing) flush(ctx context.Context) error {
 	return nil
 }
 
-// yieldSum yields the usage of one entity and resource in the window: the sum of its items and, in the
-// current hour, of the bucket's counters. It yields nothing if all items are gone. It sets l.more to false if
-// the caller stops.
+// yieldSum yields the usage of one entity and resource in the window: the sum of its items and, in the current
+// hour, the bucket's growth since. It yields nothing if all items are gone. It sets l.more to false if the
+// caller stops.
 func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) error {
 	h := l.source.openHourOf(&l.ask, of)
 	var pieces []piece
@@ -172,7 +173,7 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 	}
 	slices.SortStableFunc(pieces, func(a, b piece) int { return a.start.Compare(b.start) })
 	for i := range pieces {
-		w.add(&pieces[i])
+		w.addPiece(&pieces[i])
 	}
 	l.more = w.yieldTo(h.ask, l.yield)
 	return nil

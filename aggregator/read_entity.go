@@ -8,7 +8,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// readHours returns an entity's usage of the query's resource, hour by hour, for hours that begin between two
+// readHours returns an entity's usage of the query's resource, one piece for each hour that begins between two
 // instants. The current hour comes last, and includes the growth of the bucket's counters since the last
 // snapshot.
 func (s *usageSource) readHours(ctx context.Context, a ask, from, to time.Time) list[piece] {
@@ -16,7 +16,7 @@ func (s *usageSource) readHours(ctx context.Context, a ask, from, to time.Time) 
 	h := hours{source: s, ask: a, first: first, after: after, ends: usage.Ends{}}
 	h.pending = !a.openHour().Before(first) && a.openHour().Before(after)
 	if !first.Before(after) {
-		return values[piece]()
+		return listOf[piece]()
 	}
 	return func(yield func(piece, error) bool) {
 		more := true
@@ -51,8 +51,8 @@ type hours struct {
 	ends usage.Ends
 }
 
-// storedSnapshots returns the stored hours, except the current one, which it stores in h.now. It adds the
-// last values of all counters to h.ends.
+// storedSnapshots returns a piece for each stored hour, except the current one, which it keeps in h.now. It
+// adds the last values of all counters to h.ends.
 func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	last := h.after.Add(-time.Hour)
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
@@ -76,7 +76,7 @@ func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	}
 }
 
-// ownUsage returns the items that this library wrote.
+// ownUsage returns the list without the items that other tools wrote.
 func ownUsage(items list[schema.Item]) list[schema.Item] {
 	return func(yield func(schema.Item, error) bool) {
 		for item, err := range items {
@@ -97,8 +97,8 @@ func (h *hours) decodeSnapshot(item schema.Item) (piece, error) {
 	return p, err
 }
 
-// pieceOfSnapshot decodes a snapshot as a piece of usage. The piece is open unless a Closer has closed the
-// snapshot.
+// pieceOfSnapshot decodes a snapshot and returns it also as a piece of usage. The piece is open unless a Closer
+// has closed the snapshot.
 func pieceOfSnapshot(a ask, item schema.Item) (piece, schema.UsageSnapshot, error) {
 	u, err := schema.DecodeUsage(item)
 	p := piece{start: u.Hour, sum: usage.NewTally()}
@@ -123,8 +123,8 @@ func (h *hours) addPending(ctx context.Context) error {
 	return h.addCounters(ctx, item)
 }
 
-// addCounters adds the growth of the bucket's counters since the last snapshot to the current hour. A nil
-// bucket adds nothing.
+// addCounters adds the growth of the bucket's counters since the last snapshot to h.now, and to its pending
+// amounts. It first searches earlier snapshots for counters unknown to h.ends. A nil bucket adds nothing.
 func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 	b, err := usage.DecodeBucket(bucket)
 	if err == nil {
@@ -148,7 +148,7 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 const mostBack = 100
 
 // lookBack reads snapshots before h.first, latest first, until h.ends has a value of each counter. After
-// mostBack snapshots it gives up: it takes a counter without use for so long as unchanged.
+// mostBack snapshots it sets the missing ones to their present values, so that they add nothing.
 func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	if len(usage.UnknownCounters(counters, h.ends)) == 0 {
 		return nil

@@ -21,8 +21,8 @@ const (
 	readers = 16
 )
 
-// sumLive sets a.live to the sums of the query's hours that no Closer has closed, up to the
-// current hour. It fails if these are more than mostLive.
+// sumLive sets a.closed, and a.live to the sums of the query's hours that no Closer has closed, up to the
+// current hour. It writes nothing, and fails if these are more than mostLive hours.
 func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
 	if err := s.readClosed(ctx, a); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
 	if first.Before(a.closed) {
 		first = a.closed
 	}
-	after = earlier(after, a.openHour().Add(time.Hour))
+	after = earlierOf(after, a.openHour().Add(time.Hour))
 	if after.Sub(first) > mostLive*time.Hour {
 		return fmt.Errorf("aggregator: usage is closed until %s only; run a Closer, or ask for an earlier time", a.closed.Format(time.RFC3339))
 	}
@@ -97,8 +97,8 @@ func (l *liveHour) isWanted(key schema.Key) bool {
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
-// addListed adds the snapshots of the keys to the sums. In the current hour it also adds the growth of their
-// buckets' counters since, and marks these buckets as seen.
+// addListed adds the usage in the snapshots with these keys to the sums, and marks their buckets as seen. In
+// the current hour it also adds the growth of the buckets' counters since.
 func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	items, err := l.store.getItems(ctx, keys)
 	if err != nil {

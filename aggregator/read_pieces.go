@@ -35,7 +35,7 @@ func (s *usageSource) sumWindows(a ask, pieces list[piece]) list[Usage] {
 			if sum == nil {
 				sum = s.newWindow(a.window, p.start)
 			}
-			sum.add(&p)
+			sum.addPiece(&p)
 			return more
 		})
 		switch {
@@ -64,9 +64,9 @@ func (s *usageSource) newWindow(w Window, at time.Time) *window {
 	return sum
 }
 
-// add adds a piece of usage to the window. The window's number of entities is the largest of its pieces; its
-// plan and parents are those of the latest piece that has some.
-func (w *window) add(p *piece) {
+// addPiece adds a piece of usage to the window. The window's number of entities is the largest of its pieces;
+// its plan and parents are those of the last added piece that has some.
+func (w *window) addPiece(p *piece) {
 	usage.AddSum(&w.sum, &p.sum)
 	usage.AddCounts(w.pending, p.pending)
 	w.sum.Entities = max(w.sum.Entities, p.sum.Entities)
@@ -84,8 +84,8 @@ func (w *window) yieldTo(a ask, yield func(Usage, error) bool) bool {
 	return former && len(u.Limits) == 0 || yield(u, nil)
 }
 
-// toUsage converts the window for callers, with limits sorted by name. It leaves out counters of failed
-// logins, and then former is true.
+// toUsage converts the window to a Usage, with limits sorted by name. It leaves out counters of failed logins,
+// and then former is true.
 func (w *window) toUsage(a ask) (u Usage, former bool) {
 	u = Usage{
 		Resource: a.Resource, Window: a.window, Start: w.start.In(w.zone), End: w.end.In(w.zone),
@@ -112,7 +112,7 @@ func (w *window) toUsage(a ask) (u Usage, former bool) {
 	return u, former
 }
 
-// mergeByStart merges lists of pieces, in the order of their times.
+// mergeByStart merges lists of pieces that are sorted by start into one sorted list.
 func mergeByStart(lists ...list[piece]) list[piece] {
 	return mergeLists(func(a, b piece) int { return a.start.Compare(b.start) }, lists...)
 }

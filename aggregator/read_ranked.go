@@ -23,7 +23,7 @@ type Ranked struct {
 // reads one partition consistently, in one request for a day. It fails with a *ValidationError for a bad
 // resource, and unless from is before to.
 func (r *Reader) Largest(ctx context.Context, resource string, from, to time.Time) (map[string][]Ranked, error) {
-	if _, err := r.check(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, Query{From: from, To: to}); err != nil {
+	if _, err := r.checkQuery(ctx, schema.UsageSeries{Kind: schema.UsageOfResource, ID: resource}, Query{From: from, To: to}); err != nil {
 		return nil, err
 	}
 	keys := r.source.keys

@@ -13,7 +13,7 @@ import (
 // out to have none.
 func (s *usageSource) listResources(ctx context.Context, a ask) list[string] {
 	if a.Resource != "" {
-		return values(a.Resource)
+		return listOf(a.Resource)
 	}
 	partition := a.Partition(s.keys)
 	all := []list[string]{s.skimResources(ctx, partition, a.Prefix())}
@@ -24,10 +24,10 @@ func (s *usageSource) listResources(ctx context.Context, a ask) list[string] {
 	}
 	if a.Kind == schema.UsageOfEntity {
 		if a.includesOpenHour() {
-			all = append(all, s.bucketsOf(ctx, a.ID))
+			all = append(all, s.bucketResources(ctx, a.ID))
 		}
 	} else {
-		all = append(all, values(slices.Sorted(maps.Keys(a.live))...))
+		all = append(all, listOf(slices.Sorted(maps.Keys(a.live))...))
 	}
 	return withoutRepeats(mergeLists(strings.Compare, all...))
 }

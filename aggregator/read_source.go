@@ -28,9 +28,9 @@ type usageSource struct {
 	now      func() time.Time
 }
 
-// check validates a query of a series and fills in its defaults: hours, up to now, from 24 hours
-// before. It widens from and to to whole windows.
-func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
+// checkQuery validates a query of a series and returns it with defaults: hours, up to now, from 24 hours
+// before. It widens from and to to whole windows. A *ValidationError names the field.
+func (s *usageSource) checkQuery(of schema.UsageSeries, q Query) (ask, error) {
 	if err := checkSeries(of, q.Resource); err != nil {
 		return ask{}, err
 	}
@@ -62,8 +62,8 @@ func (s *usageSource) check(of schema.UsageSeries, q Query) (ask, error) {
 	return a, nil
 }
 
-// checkKept refuses days and months in a zone other than UTC whose hours the retention may have
-// removed. If the table stores no retention, no window is final.
+// checkKept returns an error for days or months in another zone than UTC if the retention may have removed
+// their hours. It sets a.unsure, so that no window is final, if the table stores no retention.
 func (s *usageSource) checkKept(ctx context.Context, a *ask) error {
 	if !s.sumsHours(a) {
 		return nil
@@ -96,8 +96,8 @@ func (s *usageSource) refuseGone(a *ask, kept schema.UsageRetention) error {
 	return nil
 }
 
-// readClosed sets a.closed to the first hour that is not closed. It moves a.from up to the first window that
-// may have usage.
+// readClosed sets a.closed to the first hour that is not closed; before the first closing, to the hour at which
+// that would begin. It moves a.from up to the first window that may have usage.
 func (s *usageSource) readClosed(ctx context.Context, a *ask) error {
 	item, err := s.table.Get(ctx, opUsage, s.keys.UsageClosed())
 	if err != nil {
@@ -122,8 +122,8 @@ func (s *usageSource) firstHour(cursor schema.UsageCursor) time.Time {
 	return s.began
 }
 
-// checkSeries validates the id of a series by its kind, and the resource of a query, which may be
-// empty.
+// checkSeries returns a *ValidationError for an invalid id of a series, by its kind, or an invalid resource of
+// a query. The resource may be empty.
 func checkSeries(s schema.UsageSeries, resource string) error {
 	field, reason := "id", ""
 	switch s.Kind {
@@ -164,8 +164,8 @@ func (s *usageSource) skimResources(ctx context.Context, partition, prefix strin
 	}
 }
 
-// bucketsOf returns the resources of an entity's buckets, sorted.
-func (s *usageSource) bucketsOf(ctx context.Context, entity string) list[string] {
+// bucketResources returns the resources of an entity's buckets, sorted.
+func (s *usageSource) bucketResources(ctx context.Context, entity string) list[string] {
 	q := table.Query{Op: "list the buckets", Hash: schema.PK, Value: s.keys.Entity(entity), Prefix: schema.BucketsOf}
 	return convertList(s.table.Items(ctx, q), func(item schema.Item) (string, error) {
 		return strings.TrimPrefix(schema.KeyOf(item).SK, schema.BucketsOf), nil

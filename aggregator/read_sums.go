@@ -17,7 +17,7 @@ func (s *usageSource) readPieces(ctx context.Context, a ask) list[piece] {
 		if a.Kind == schema.UsageOfEntity {
 			return s.readHours(ctx, a, from, to)
 		}
-		return mergeByStart(s.readSums(ctx, a, schema.UsageHourly, from, earlier(to, a.closed)), a.liveBetween(from, to))
+		return mergeByStart(s.readSums(ctx, a, schema.UsageHourly, from, earlierOf(to, a.closed)), a.liveBetween(from, to))
 	}
 	for _, w := range a.storedWindows() {
 		hours := read
@@ -28,11 +28,11 @@ func (s *usageSource) readPieces(ctx context.Context, a ask) list[piece] {
 	return read(a.from, a.to)
 }
 
-// readSums reads the stored sums of windows of length w that begin from one instant up to another,
-// excluded.
+// readSums returns a piece for each stored sum of a window of length w that begins at or after from and before
+// to.
 func (s *usageSource) readSums(ctx context.Context, a ask, w schema.UsageWindow, from, to time.Time) list[piece] {
 	if !from.Before(to) {
-		return values[piece]()
+		return listOf[piece]()
 	}
 	of := a.UsageSeries
 	of.Window = w

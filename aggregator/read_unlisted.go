@@ -30,38 +30,39 @@ func (l *liveHour) addUnlisted(ctx context.Context) error {
 	return failed
 }
 
-// candidates lists the entities that the query may count, from an index that may lag. Skip empty names in it.
+// candidates lists the entities that the query may count, from an index that may lag. The list may have empty
+// names, which the caller must skip.
 func (l *liveHour) candidates(ctx context.Context) list[string] {
 	switch l.ask.Kind {
 	case schema.UsageOfResource:
 		q := table.Query{
 			Op: opUsage, Index: schema.IndexResource, Hash: schema.GSI2PK, Value: l.store.keys.Resource(l.ask.Resource), Sort: schema.GSI2SK, Prefix: schema.BucketEntries,
 		}
-		return l.named(ctx, q, func(item schema.Item) string {
+		return l.entityNames(ctx, q, func(item schema.Item) string {
 			entity, _, _ := l.store.keys.BucketOwner(schema.KeyOf(item))
 			return entity
 		})
 	case schema.UsageOfChildren:
 		q := table.Query{Op: opUsage, Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: l.store.keys.Parent(l.ask.ID)}
-		return l.named(ctx, q, func(item schema.Item) string {
+		return l.entityNames(ctx, q, func(item schema.Item) string {
 			child, _ := schema.Child(item)
 			return child
 		})
 	default:
 		shards := make([]list[string], schema.EntityShards)
 		for shard := range shards {
-			shards[shard] = l.named(ctx, indexQuery(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
+			shards[shard] = l.entityNames(ctx, indexQuery(opUsage, l.store.keys.Entities(shard)), schema.ListedEntity)
 		}
 		return mergeLists(strings.Compare, shards...)
 	}
 }
 
-// named returns the entities that name extracts from the items of a query.
-func (l *liveHour) named(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
+// entityNames returns the entity ids that name extracts from the items of a query; "" for an item without one.
+func (l *liveHour) entityNames(ctx context.Context, q table.Query, name func(schema.Item) string) list[string] {
 	return convertList(l.store.table.Items(ctx, q), func(item schema.Item) (string, error) { return name(item), nil })
 }
 
-// addEntities adds the usage of those entities that the query counts. It skips empty names.
+// addEntities adds the usage of those of the entities that the query counts. It skips empty names.
 func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	all := make([]hourly, 0, len(entities))
 	for _, entity := range entities {
@@ -80,12 +81,12 @@ func (l *liveHour) addEntities(ctx context.Context, entities []string) error {
 	return nil
 }
 
-// addEntity adds the usage of an entity on the query's resource, or on each of its buckets. It
-// skips buckets that are already in the sums.
+// addEntity adds the usage of an entity on the query's resource, or on the resource of each of its buckets if
+// the query names none. It skips buckets that are already in the sums.
 func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.UsagePlace) error {
-	resources := values(l.ask.Resource)
+	resources := listOf(l.ask.Resource)
 	if l.ask.Resource == "" {
-		resources = l.source.bucketsOf(ctx, entity)
+		resources = l.source.bucketResources(ctx, entity)
 	}
 	for resource, err := range resources {
 		if err == nil && !l.seen[l.store.keys.Bucket(entity, resource)] {
@@ -98,8 +99,8 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 	return nil
 }
 
-// addBucket adds a bucket to the sums: its snapshot, if another process has just written one, and the growth
-// of its counters. It ignores a bucket unused for longer than idle.
+// addBucket adds a bucket's usage in the hour to the sums: its snapshot, if one was just written, and the
+// growth of its counters since. It ignores a bucket without a claim for longer than idle.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
 	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))
 	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {

@@ -31,7 +31,7 @@ type Used struct {
 // listed for as long as their sums are kept, hours by the table's retention. It fails with a
 // *ValidationError for a bad query, and as the other lists do for hours that are not kept.
 func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
-	a, err := r.check(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "any"}, q)
+	a, err := r.checkQuery(ctx, schema.UsageSeries{Kind: schema.UsageOfEntity, ID: "any"}, q)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +70,8 @@ func (r *Reader) Used(ctx context.Context, q Query) ([]Used, error) {
 	}), nil
 }
 
-// splitHours splits the hours of a query, up to the hour after the current one, into whole days of UTC that
-// ended by final, and single hours for the rest. It leaves out hours before oldest, but no days.
+// splitHours splits the hours of a query into whole days of UTC that ended by final, and single hours. It ends
+// with the hour after the current one, and leaves out hours before oldest, but no days.
 func (s *usageSource) splitHours(a ask, final, oldest time.Time) (days, hours []time.Time) {
 	at, to := s.calendar.Hours(a.from, a.to)
 	if last := a.openHour().Add(2 * time.Hour); to.After(last) { // by DynamoDB's clock it may be the next hour
@@ -103,15 +103,15 @@ type search struct {
 	found map[Used]bool
 }
 
-// searchDay adds the entities and resources with a sum on a day. If a day before the first closed hour has no
-// sums, it searches each hour.
+// searchDay adds to s.found the entities and resources with a sum on a day. If a day before the first closed
+// hour has no sums, it searches each hour.
 func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {
 		err := forEach(s.source.table.Items(ctx, indexQuery(opUsage, s.source.keys.UsageDay(day, shard))), func(item schema.Item) bool {
 			none = false
 			if series, ok := s.source.keys.SeriesOf(schema.KeyOf(item)); ok && series.Kind == schema.UsageOfEntity {
-				s.add(Used{series.Resource, series.ID})
+				s.addUsed(Used{series.Resource, series.ID})
 			}
 			return true
 		})
@@ -129,19 +129,19 @@ func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	return nil
 }
 
-// searchHour adds the entities and resources with a snapshot in one shard of an hour.
+// searchHour adds to s.found the entities and resources with a snapshot in one shard of an hour.
 func (s *search) searchHour(ctx context.Context, hour time.Time, shard int) error {
 	return forEach(s.source.table.Items(ctx, indexQuery(opUsage, s.source.keys.UsageHour(hour, shard))), func(item schema.Item) bool {
 		if _, entity, resource, _, ok := schema.UsageOf(schema.KeyOf(item)); ok {
-			s.add(Used{resource, entity})
+			s.addUsed(Used{resource, entity})
 		}
 		return true
 	})
 }
 
-// add records an entity and its resource, if the search is for that resource. It ignores usage of failed
-// logins. It takes the search's lock.
-func (s *search) add(u Used) {
+// addUsed adds an entity and its resource to s.found, unless the search is for another resource or the usage is
+// of failed logins. It takes s.mu.
+func (s *search) addUsed(u Used) {
 	if (s.resource == "" || u.Resource == s.resource) && !schema.FormerlyOwn(u.Entity, u.Resource) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

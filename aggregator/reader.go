@@ -124,7 +124,7 @@ func (r *Reader) Children(ctx context.Context, parent string, q Query) iter.Seq2
 // An hour costs 17 queries and its snapshots. An open day, or one of another zone
 // than UTC, costs that for each of its hours, and a closed day 16 queries and its sums.
 func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] {
-	a, err := r.check(ctx, schema.UsageSeries{}, q)
+	a, err := r.checkQuery(ctx, schema.UsageSeries{}, q)
 	if err != nil {
 		return problem.ErrorList[Usage](err)
 	}
@@ -132,17 +132,18 @@ func (r *Reader) Entities(ctx context.Context, q Query) iter.Seq2[Usage, error] 
 	return untilEnded(ctx, func(yield func(Usage, error) bool) { r.source.readEntities(ctx, a, yield) })
 }
 
-// check checks the receiver, the context and the query, and returns the query with its defaults.
-func (r *Reader) check(ctx context.Context, of schema.UsageSeries, q Query) (ask, error) {
+// checkQuery returns the query of a series with its defaults. It returns a *ValidationError for an unmade
+// Reader, a nil context or an invalid query.
+func (r *Reader) checkQuery(ctx context.Context, of schema.UsageSeries, q Query) (ask, error) {
 	if err := checkCalled(ctx, r != nil && r.source.table != nil, "reader", "NewReader"); err != nil {
 		return ask{}, err
 	}
-	return r.source.check(of, q)
+	return r.source.checkQuery(of, q)
 }
 
 // readSeries returns the usage of a series, resource after resource. An error of the query is the only element.
 func (r *Reader) readSeries(ctx context.Context, of schema.UsageSeries, q Query) iter.Seq2[Usage, error] {
-	a, err := r.check(ctx, of, q)
+	a, err := r.checkQuery(ctx, of, q)
 	if err != nil {
 		return problem.ErrorList[Usage](err)
 	}

@@ -30,8 +30,8 @@ type Record struct {
 	Expired bool
 }
 
-// FromStream converts a record of DynamoDB Streams, read from a shard. It fails for a record
-// without a number, keys, or values of a type.
+// FromStream converts a record of DynamoDB Streams, read from a shard. It fails for a record without a sequence
+// number or keys, or with a value of unknown type. Expired is set if DynamoDB's time to live deleted the item.
 func FromStream(shard string, r streamtypes.Record) (Record, error) {
 	id := aws.ToString(r.EventID)
 	if r.Dynamodb == nil || aws.ToString(r.Dynamodb.SequenceNumber) == "" || len(r.Dynamodb.Keys) == 0 {

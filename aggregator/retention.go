@@ -36,8 +36,9 @@ type tableRetention struct {
 	heard  bool
 }
 
-// newTableRetention returns the retention of a table, which it has not read yet. asked has the fields that
-// the user set; the others are 0. differs is called if the table stores other values; it may be nil.
+// newTableRetention returns the retention of a table, which it has not read yet. The argument asked has the
+// fields that the user set, 0 for the others. The table calls differs once if it stores other values; it may be
+// nil.
 func newTableRetention(client DynamoDB, table string, asked Retention, differs func(Retention)) *tableRetention {
 	own := Retention{
 		Hours: cmp.Or(asked.Hours, defaultRetention), Days: cmp.Or(asked.Days, defaultRetentionDays), Months: cmp.Or(asked.Months, -1),
@@ -48,9 +49,9 @@ func newTableRetention(client DynamoDB, table string, asked Retention, differs f
 	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
 }
 
-// current returns the table's retention, read at most once in retentionTTL. If none is stored, it stores this
-// process's own. If the read fails, it returns the last one. It calls differs once if the stored one is not
-// the one that the user set. It holds r.mu during requests.
+// current returns the table's retention. It reads it at most once in retentionTTL, holding r.mu, and returns
+// the last one if the read fails. It stores this process's own if none is stored, and calls differs once if the
+// stored one is not as the user asked.
 func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -75,7 +76,7 @@ func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, er
 	return stored, nil
 }
 
-// readStored reads the stored retention. It is zero if none is stored.
+// readStored reads the stored retention, consistently. It is zero if none is stored.
 func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention, error) {
 	out, err := boundRequest(ctx, r.client.GetItem, &dynamodb.GetItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true),
@@ -86,11 +87,11 @@ func (r *tableRetention) readStored(ctx context.Context) (schema.UsageRetention,
 	return schema.DecodeUsageRetention(out.Item)
 }
 
-// storeOwn stores this process's own retention in the fields that the table lacks, and returns
-// the stored retention.
+// storeOwn stores this process's own retention in the fields that the table lacks, and returns the stored
+// retention after that.
 func (r *tableRetention) storeOwn(ctx context.Context) (schema.UsageRetention, error) {
 	own := schema.UsageRetention{Hours: inSeconds(r.own.Hours), Days: inSeconds(r.own.Days), Months: inSeconds(r.own.Months), Version: 1, HoursOnly: r.hoursOnly}
-	st := own.First()
+	st := own.SetMissing()
 	out, err := boundRequest(ctx, r.client.UpdateItem, &dynamodb.UpdateItemInput{
 		TableName: &r.table, Key: schema.UsageKept().Attributes(), UpdateExpression: &st.Update,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values, ReturnValues: types.ReturnValueAllNew,
@@ -101,19 +102,20 @@ func (r *tableRetention) storeOwn(ctx context.Context) (schema.UsageRetention, e
 	return schema.DecodeUsageRetention(out.Attributes)
 }
 
-// differsFrom reports whether this process asked for another retention than the stored one.
+// differsFrom reports whether the user set another retention than the stored one. It ignores fields that the
+// user did not set or the table does not store.
 func (r *tableRetention) differsFrom(stored schema.UsageRetention) bool {
 	differ := func(asked, stored time.Duration) bool { return asked != 0 && inSeconds(asked) != stored }
 	return differ(r.asked.Hours, stored.Hours) || !stored.HoursOnly && differ(r.asked.Days, stored.Days) || !stored.HoursOnly && differ(r.asked.Months, stored.Months)
 }
 
-// inSeconds returns a retention in whole seconds, as the table stores it. A negative one, which
-// is for ever, becomes 0.
+// inSeconds returns a retention rounded up to whole seconds, as the table stores it. A negative one, which
+// means for ever, becomes 0.
 func inSeconds(kept time.Duration) time.Duration {
 	return max(0, (kept + time.Second - 1).Truncate(time.Second))
 }
 
-// retentionOf converts a stored retention for users. A field is 0 if it is not stored yet.
+// retentionOf converts a stored retention for users: -1 means for ever, and 0 not stored yet.
 func retentionOf(r schema.UsageRetention) (to Retention) {
 	to.Hours, to.Days, to.Months = r.Spans()
 	return to

@@ -13,15 +13,17 @@ import (
 // pair is an entity and a resource that it used.
 type pair struct{ entity, resource string }
 
-// shard returns the shard of the indexes that lists the usage of the pair in every hour and day.
+// shard returns the shard, from 0 to UsageShards-1, of the indexes that lists the usage of the pair in every
+// hour and day.
 func (p pair) shard() int { return schema.UsageShard(p.entity, p.resource) }
 
-// comparePairs orders pairs as the indexes list them: by shard, entity and resource.
+// comparePairs compares pairs for sorting: by shard, then entity, then resource.
 func comparePairs(a, b pair) int {
 	return cmp.Or(cmp.Compare(a.shard(), b.shard()), strings.Compare(a.entity, b.entity), strings.Compare(a.resource, b.resource))
 }
 
-// pairsOf returns the pairs of entity and resource in the given keys of snapshots, each once, sorted.
+// pairsOf returns the pairs of entity and resource in the given keys of snapshots, each once, sorted. It
+// ignores other keys.
 func pairsOf(snapshots []schema.Key) []pair {
 	found := map[pair]bool{}
 	for _, key := range snapshots {
@@ -42,8 +44,8 @@ type hourly struct {
 	snapshot schema.UsageSnapshot
 }
 
-// decodeHourly decodes a snapshot with its key. closed is false while no Closer has stored the
-// entity's place in it.
+// decodeHourly decodes a snapshot with its key. closed is false, and place empty, while no Closer has stored
+// the entity's place in it.
 func decodeHourly(item schema.Item) (h hourly, err error) {
 	h.key = schema.KeyOf(item)
 	h.place, h.closed = schema.ClosedPlace(item)

@@ -51,7 +51,7 @@ func NewTail(streams StreamsAPI, client TailDynamoDB, tableName string, process 
 	case process == nil:
 		return nil, invalid("process", "is nil; give Processor.Process, or another function for the records")
 	}
-	if err := o.complete(); err != nil {
+	if err := o.setDefaults(); err != nil {
 		return nil, err
 	}
 	clock := ddb.NewClock(o.Now, true)
@@ -87,9 +87,9 @@ func (t *Tail) Run(ctx context.Context) error {
 	return err
 }
 
-// followStream takes the lease and reads the stream, again and again, until ctx ends. Records
-// already read may be processed for Options.Drain more. While another Tail has the lease, it
-// looks again every lookEvery.
+// followStream takes the lease and reads the stream, again and again, until ctx ends. Records already read may
+// be processed for options.Drain more. While another Tail has the lease, it tries every lookEvery, and it
+// reports failures to the observer.
 func (t *Tail) followStream(ctx context.Context) error {
 	arn, err := t.findStream(ctx)
 	switch {
@@ -129,8 +129,8 @@ func (t *Tail) lease() *lock.Lock {
 	}
 }
 
-// findStream finds the ARN of the stream and checks that it can be listed. It retries until ctx
-// ends, but fails at once for a missing stream or permission.
+// findStream returns the ARN of the stream after checking that its shards can be listed. It retries until ctx
+// ends and reports failures to the observer. It fails at once for a missing stream or permission.
 func (t *Tail) findStream(ctx context.Context) (string, error) {
 	for try := 0; ; try++ {
 		arn, err := t.intake.stream.findStream(ctx)

@@ -38,7 +38,8 @@ func (c checkpoints) readCheckpoint(ctx context.Context, id shards.ID) (schema.T
 	return schema.DecodeTailCheckpoint(item), err
 }
 
-// storeCheckpoint stores a shard's checkpoint, unless the stored one is further.
+// storeCheckpoint stores a shard's checkpoint. It writes nothing, without an error, if the stored one is as far
+// or further.
 func (c checkpoints) storeCheckpoint(ctx context.Context, id shards.ID, to schema.TailCheckpoint) error {
 	return c.table.UpdateIf(ctx, "write the checkpoint", c.keys.Checkpoint(id), to.Advance(c.now().Unix()))
 }

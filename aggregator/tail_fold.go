@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// processGathered processes the gathered records, stores the checkpoint, and drops them. If none
-// of them was usage, it writes no checkpoint. It fails only if ctx ends, and then keeps them.
+// processGathered processes the gathered records, stores the checkpoint, and drops them. If none of them was
+// usage or skipped, it writes no checkpoint. It fails only if ctx ends, and then keeps them.
 func (r *shardReader) processGathered(ctx context.Context) error {
 	if err := r.storeGathered(ctx); err != nil {
 		return err
@@ -20,8 +20,8 @@ func (r *shardReader) processGathered(ctx context.Context) error {
 	return nil
 }
 
-// storeGathered processes the gathered records and stores the checkpoint, without dropping them.
-// Meanwhile it repeats the report of the lag.
+// storeGathered processes the gathered records and stores the checkpoint, without dropping them. Meanwhile it
+// reports the lag every options.Poll. It fails only if ctx ends.
 func (r *shardReader) storeGathered(ctx context.Context) error {
 	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)
@@ -36,8 +36,8 @@ func (r *shardReader) storeGathered(ctx context.Context) error {
 	return nil
 }
 
-// repeatLag reports the lag every Options.Poll, on a goroutine of its own, until stop is called.
-// stop waits for its end.
+// repeatLag reports the lag every options.Poll, on a goroutine of its own, until stop is called. stop waits
+// until that goroutine has ended.
 func (r *shardReader) repeatLag() (stop func()) {
 	ended, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -59,8 +59,9 @@ func (r *shardReader) repeatLag() (stop func()) {
 	}
 }
 
-// processAll processes the gathered records until each is processed or skipped, with pauses between tries.
-// counted is true if any of them was usage or was skipped. It fails only if ctx ends.
+// processAll processes the gathered records until each is processed or skipped, with pauses between tries, and
+// reports skipped ones to the observer. The result counted is true if any was usage or was skipped. It fails
+// only if ctx ends.
 func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) {
 	attempts := attempts{most: r.intake.options.Tries, unreadable: map[recordID]int{}, skipped: map[recordID]bool{}}
 	rest := r.gathered
@@ -99,8 +100,8 @@ func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result
 	return result, err
 }
 
-// processSafely calls the ProcessFunc. A panic or Goexit becomes an error, so that other shards
-// are read and these records come again.
+// processSafely calls the ProcessFunc. A panic or Goexit becomes an error with its stack, so that other shards
+// are read and these records are processed again.
 func (r *shardReader) processSafely(ctx context.Context, records []Record) (result Result, err error) {
 	err = guard.Apart(func() (err error) {
 		result, err = r.intake.process(ctx, records)
@@ -115,7 +116,7 @@ func (r *shardReader) processSafely(ctx context.Context, records []Record) (resu
 // recordID tells records of a shard apart.
 type recordID struct{ event, sequence string }
 
-// idOf returns the parts of a record that tell it from others of its shard.
+// idOf returns the event id and the sequence number of a record, which identify it in its shard.
 func idOf(r Record) recordID { return recordID{r.EventID, r.Sequence} }
 
 // attempts counts how often records were tried that can never be processed.
@@ -125,8 +126,9 @@ type attempts struct {
 	skipped    map[recordID]bool
 }
 
-// remaining returns the records to process again, in order: the failed ones and the later ones of their
-// items. skipped are records that have now failed too often. err is the error of one remaining record.
+// remaining returns the records to process again, in order: the failed ones and the later ones of their items.
+// The result skipped has the records that were now unreadable a.most times. The error is that of one failed
+// record, or nil.
 func (a attempts) remaining(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {

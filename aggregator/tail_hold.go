@@ -104,20 +104,20 @@ func (h *hold) listShards(ctx context.Context) error {
 	return nil
 }
 
-// takeShard starts the goroutine that reads a shard. The goroutine sends its reader to h.ended at its end,
-// also after a panic.
+// takeShard starts a goroutine that reads a shard, and marks the shard as begun. The goroutine sends its reader
+// to h.ended at its end, also after a panic.
 func (h *hold) takeShard(held, reading context.Context, s shards.Shard) {
 	reader := &shardReader{intake: h.intake, id: s.ID, arn: arnOf(h.arn, s.Stream), last: h.sequenceBefore(s)}
 	h.readers[s.ID] = reader
 	h.begun[s.ID] = schema.TailCheckpoint{Seq: h.begun[s.ID].Seq}
 	go func() {
 		defer func() { h.ended <- reader }()
-		guard.Call(func() { reader.run(held, reading) }, func(e *guard.Ended) { reader.unprocessed = e })
+		guard.Call(func() { reader.readShard(held, reading) }, func(e *guard.Ended) { reader.unprocessed = e })
 	}()
 }
 
-// sequenceBefore returns the highest sequence number before the shard: its parent's, or that of all earlier
-// streams if it has no parent. It is empty if unknown.
+// sequenceBefore returns the highest processed sequence number before the shard, as padded text: its parent's,
+// or that of all earlier streams if it has no parent. It is "" if unknown.
 func (h *hold) sequenceBefore(s shards.Shard) string {
 	if s.Parent != "" {
 		return h.begun[shards.ID{Stream: s.Stream, Shard: s.Parent}].Seq
@@ -131,8 +131,8 @@ func (h *hold) sequenceBefore(s shards.Shard) string {
 	return last
 }
 
-// awaitReader waits for d, or until a shard's reader is done. It returns false if ctx has ended, or if a reader
-// stopped before the end of its shard.
+// awaitReader waits for d, or until a shard's reader is done, which it passes to shardDone. It returns false if
+// ctx has ended, or if that reader stopped before the end of its shard.
 func (h *hold) awaitReader(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -147,8 +147,8 @@ func (h *hold) awaitReader(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// shardDone removes a reader and records its checkpoint. If the shard is finished, the next list
-// is due at once, for its children.
+// shardDone removes a reader and notes its checkpoint in h.begun. If the shard is finished, the next list of
+// shards is due at once, for its children.
 func (h *hold) shardDone(reader *shardReader) {
 	delete(h.readers, reader.id)
 	h.begun[reader.id] = schema.TailCheckpoint{Seq: reader.last, Finished: reader.finished}
@@ -157,7 +157,8 @@ func (h *hold) shardDone(reader *shardReader) {
 	}
 }
 
-// awaitReaders waits for the ends of all shards' readers. The error names the shards with unprocessed records.
+// awaitReaders waits until all shards' readers are done. It returns an error that names the shards with
+// unprocessed records, or nil.
 func (h *hold) awaitReaders() error {
 	var left []string
 	var why error

@@ -32,8 +32,8 @@ type intake struct {
 	disordered atomic.Int64
 }
 
-// readLimit returns the most records of one read while a number of shards is read: all reads together take at
-// most half of the room.
+// readLimit returns how many records one read may request while this number of shards is read. All reads
+// together then take at most half of the room.
 func (i *intake) readLimit(shards int64) int64 {
 	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
 }

@@ -52,7 +52,7 @@ const (
 	ShardLost ShardState = "lost"
 )
 
-// String is the state's name.
+// String returns the name of the state.
 func (s ShardState) String() string { return string(s) }
 
 // ShardChange is a change of a shard's state.

@@ -69,17 +69,17 @@ type TailOptions struct {
 	Observer TailObserver
 }
 
-// complete sets the unset options to their defaults and returns a *ValidationError for the first
-// bad one.
-func (o *TailOptions) complete() error {
-	orDefault(&o.Name, defaultTail)
-	orDefault(&o.Holder, "tail")
-	orDefault(&o.FoldEvery, defaultFoldEvery)
-	orDefault(&o.MaxRecords, defaultGathered)
-	orDefault(&o.Hold, defaultHold)
-	orDefault(&o.Poll, defaultPoll)
-	orDefault(&o.Tries, defaultTries)
-	orDefault(&o.Drain, defaultDrain)
+// setDefaults sets the unset options to their defaults. It then returns a *ValidationError for the first
+// invalid option, or nil.
+func (o *TailOptions) setDefaults() error {
+	setDefault(&o.Name, defaultTail)
+	setDefault(&o.Holder, "tail")
+	setDefault(&o.FoldEvery, defaultFoldEvery)
+	setDefault(&o.MaxRecords, defaultGathered)
+	setDefault(&o.Hold, defaultHold)
+	setDefault(&o.Poll, defaultPoll)
+	setDefault(&o.Tries, defaultTries)
+	setDefault(&o.Drain, defaultDrain)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -89,11 +89,11 @@ func (o *TailOptions) complete() error {
 	if reason := ddb.CheckSource(o.Now); reason != "" {
 		return invalid("options.Now", "%s", reason)
 	}
-	return o.check()
+	return o.checkBounds()
 }
 
-// check returns a *ValidationError for the first option outside its bounds. Defaults must be set.
-func (o *TailOptions) check() error {
+// checkBounds returns a *ValidationError for the first option outside its bounds, or nil. Defaults must be set.
+func (o *TailOptions) checkBounds() error {
 	switch {
 	case !utf8.ValidString(o.Holder):
 		return invalid("options.Holder", "is %q, which is no text in UTF-8; give one", o.Holder)
@@ -115,8 +115,8 @@ func (o *TailOptions) check() error {
 	return nil
 }
 
-// orDefault sets *v to the default to if *v is the zero value.
-func orDefault[T comparable](v *T, to T) {
+// setDefault sets *v to the default to if *v is the zero value.
+func setDefault[T comparable](v *T, to T) {
 	var none T
 	if *v == none {
 		*v = to

@@ -14,8 +14,8 @@ type shielded struct {
 	first atomic.Pointer[error]
 }
 
-// callObserver calls hear, a method of the observer, with the event e, unless hear is nil. It stores the
-// first panic in s as an error.
+// callObserver calls hear, a function of the observer, with the event e; it does nothing if hear is nil. It
+// keeps the first panic in s as an error.
 func callObserver[E any](s *shielded, hear func(E), e E) {
 	if hear == nil {
 		return

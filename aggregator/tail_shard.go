@@ -44,13 +44,13 @@ type shardReader struct {
 	unprocessed error
 }
 
-// shard names the shard to the observer.
+// shard returns the shard's name for the observer.
 func (r *shardReader) shard() Shard { return Shard{Stream: r.id.Stream, ID: r.id.Shard} }
 
-// run reads the shard to its end, or until reading ends, and processes its records. held is the
-// context of the lease: processing continues until it ends. It reports the states of the shard to
-// the observer.
-func (r *shardReader) run(held, reading context.Context) {
+// readShard reads the shard to its end, or until reading ends, and processes its records until held, the
+// lease's context, ends. It reports the states of the shard to the observer. It sets r.finished and
+// r.unprocessed.
+func (r *shardReader) readShard(held, reading context.Context) {
 	if !r.retryUntilDone(reading, "begin the shard", func() error { return r.findStart(reading) }) || r.finished {
 		return
 	}
@@ -91,7 +91,7 @@ func (r *shardReader) followShard(held, reading context.Context) error {
 		case reading.Err() != nil:
 			return nil
 		}
-		r.pause(reading)
+		r.pauseReading(reading)
 	}
 }
 
@@ -117,9 +117,8 @@ func (r *shardReader) findStart(ctx context.Context) error {
 	return nil
 }
 
-// storeEnd stores that the shard was processed to its end, and reads the result back. finished
-// stays false if another Tail came further: its records must be processed before those of the
-// shard's children.
+// storeEnd stores a checkpoint for the shard's end and reads it back, which sets r.finished. It stays false if
+// another Tail came further: its records must be processed before those of the shard's children.
 func (r *shardReader) storeEnd(ctx context.Context) {
 	r.retryUntilDone(ctx, "write the checkpoint", func() error {
 		if err := r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
@@ -129,8 +128,8 @@ func (r *shardReader) storeEnd(ctx context.Context) {
 	})
 }
 
-// retryUntilDone calls do until it succeeds, with pauses, and reports failures to the observer as
-// op. It returns false if ctx ends before.
+// retryUntilDone calls do until it succeeds, with pauses, and reports each failure to the observer under the
+// name op. It returns false if ctx ends first.
 func (r *shardReader) retryUntilDone(ctx context.Context, op string, do func() error) bool {
 	for try := 0; ctx.Err() == nil; try++ {
 		err := do()
@@ -150,9 +149,9 @@ func (r *shardReader) isDue() bool {
 	return len(r.gathered) > 0 && time.Since(r.since) >= r.intake.options.FoldEvery
 }
 
-// pause waits a random time around Options.Poll, less if more records or gathered ones wait, or
-// until ctx ends.
-func (r *shardReader) pause(ctx context.Context) {
+// pauseReading waits for a random time around options.Poll, or until ctx ends. It waits less if the shard has
+// more records, or if gathered ones become due.
+func (r *shardReader) pauseReading(ctx context.Context) {
 	d := r.intake.options.Poll
 	if r.more {
 		d = min(d, readAgain)
@@ -164,10 +163,10 @@ func (r *shardReader) pause(ctx context.Context) {
 	_ = ddb.Sleep(ctx, d)
 }
 
-// reserve reserves room for the records of one read: an equal share, or more for a shard with
-// more to read. It waits for room until ctx ends. It returns 0 without room, and then makes
-// gathered records due.
-func (r *shardReader) reserve(ctx context.Context) (limit int64) {
+// reserveRoom reserves room for the records of one read: an equal share, or more for a shard with more to read.
+// It waits for room until ctx ends, but not if records are gathered: then it makes them due. It returns the
+// number of records, 0 without room.
+func (r *shardReader) reserveRoom(ctx context.Context) (limit int64) {
 	if limit = r.intake.readLimit(1); r.more && r.intake.room.TryAcquire(limit) {
 		return limit
 	}
@@ -183,10 +182,10 @@ func (r *shardReader) reserve(ctx context.Context) (limit int64) {
 	return limit
 }
 
-// gatherPage reads one page of the shard and gathers its records, up to the room that it could reserve. It
-// reports the lag, and returns true at the end of the shard.
+// gatherPage reads one page of the shard and appends its records to r.gathered, up to the reserved room. It
+// sets r.more, reports the lag, and returns true at the end of the shard.
 func (r *shardReader) gatherPage(ctx context.Context) (ended bool) {
-	limit := r.reserve(ctx)
+	limit := r.reserveRoom(ctx)
 	if limit == 0 {
 		return false
 	}
@@ -251,9 +250,9 @@ func (r *shardReader) requestRecords(ctx context.Context, limit int32) (*dynamod
 	return out, err
 }
 
-// gatherRecords appends records to the gathered ones and returns the number appended. It moves the position,
-// reports undecodable records, and drops records of the Tail's own checkpoints, which would otherwise cause
-// further checkpoints.
+// gatherRecords appends records to r.gathered and returns the number appended. It moves the position, reports
+// undecodable records to the observer as skipped, and drops records of the Tail's own checkpoints, which would
+// cause further checkpoints.
 func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
@@ -279,8 +278,8 @@ func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	return kept
 }
 
-// checkOrder records number as the highest sequence number so far. If it is not higher than the last, it
-// reports that to the observer.
+// checkOrder sets r.last to a sequence number that is higher than it. It reports one that is not higher to the
+// observer, and ignores a malformed one.
 func (r *shardReader) checkOrder(number string) {
 	seq, ok := schema.Sequence(number)
 	switch {
@@ -305,8 +304,8 @@ func (r *shardReader) reportLag() {
 	callObserver(r.intake.observer, r.intake.observer.Lagged, lag)
 }
 
-// dropGathered drops the gathered records, reports the lag, and then frees their room. In this
-// order the reported sum over all shards never exceeds the room.
+// dropGathered empties r.gathered, reports the lag, and then frees their room. In this order the reported sum
+// over all shards never exceeds the room.
 func (r *shardReader) dropGathered() {
 	n := len(r.gathered)
 	r.gathered = nil

@@ -60,8 +60,8 @@ func arnOf(sibling, label string) string {
 	return strings.TrimSuffix(sibling, labelOf(sibling)) + label
 }
 
-// listAllShards lists the shards of the stream arn, after those of the earlier streams of begun
-// shards. An earlier stream that is gone is left out.
+// listAllShards returns the shards of the stream arn, after those of the earlier streams of begun shards. It
+// leaves out an earlier stream that no longer exists.
 func (s tableStream) listAllShards(ctx context.Context, arn string, begun iter.Seq[shards.ID]) ([]shards.Shard, error) {
 	labels := map[string]bool{labelOf(arn): true}
 	for id := range begun {
@@ -78,7 +78,7 @@ func (s tableStream) listAllShards(ctx context.Context, arn string, begun iter.S
 	return all, nil
 }
 
-// shardsOf lists the shards of a stream, page by page.
+// shardsOf returns the shards of a stream, read page by page, with the ids of their parents.
 func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, error) {
 	var all []shards.Shard
 	in := &dynamodbstreams.DescribeStreamInput{StreamArn: &arn}
@@ -101,19 +101,19 @@ func (s tableStream) shardsOf(ctx context.Context, arn string) ([]shards.Shard, 
 	}
 }
 
-// isGone reports whether a stream or a shard is not there any more.
+// isGone reports whether an error says that a stream or a shard no longer exists.
 func isGone(err error) bool {
 	_, gone := errors.AsType[*streamtypes.ResourceNotFoundException](err)
 	return gone
 }
 
-// isTrimmed reports whether records are not there any more.
+// isTrimmed reports whether an error says that the stream no longer has the requested records.
 func isTrimmed(err error) bool {
 	_, trimmed := errors.AsType[*streamtypes.TrimmedDataAccessException](err)
 	return trimmed
 }
 
-// isExpired reports whether an iterator is too old.
+// isExpired reports whether an error says that a shard iterator has expired.
 func isExpired(err error) bool {
 	_, expired := errors.AsType[*streamtypes.ExpiredIteratorException](err)
 	return expired

@@ -15,7 +15,7 @@ const (
 	Month Window = "month"
 )
 
-// String is the window's name.
+// String returns the name of the window.
 func (w Window) String() string { return string(w) }
 
 // Query says which usage is read. The zero value is every hour of the last day, of all

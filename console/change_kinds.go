@@ -111,7 +111,7 @@ func (s subject) describeLimit(l dynalimit.Limit) string {
 	if s.isMoney(l) {
 		l.Unit = dynalimit.USD
 	}
-	return notation.Describe(l)
+	return notation.DescribeLimit(l)
 }
 
 // groupedAmount matches an amount with commas between groups of thousands.
@@ -123,9 +123,9 @@ func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	if strings.Contains(text, ",") && !groupedAmount.MatchString(text) {
 		return 0, fmt.Errorf("%q has a comma that separates no thousands: write it like 1,000 or 2.50", text)
 	}
-	parse := notation.Count
+	parse := notation.ParseCount
 	if s.isMoney(l) {
-		parse = notation.Micros
+		parse = notation.ParseDollars
 	}
 	n, err := parse(strings.ReplaceAll(text, ",", ""))
 	switch {
@@ -149,13 +149,13 @@ func (s subject) leftLine(class string, l dynalimit.Limit, left int64) diff {
 // settingsOf describes the settings of a source, one a line.
 func settingsOf(c admin.LimitConfig, zone *time.Location) (lines []string) {
 	for _, l := range c.Limits {
-		lines = append(lines, l.Name+": "+notation.Describe(l))
+		lines = append(lines, l.Name+": "+notation.DescribeLimit(l))
 	}
 	for _, name := range c.Lifted {
 		lines = append(lines, name+": lifted")
 	}
 	for _, r := range c.Raises {
-		lines = append(lines, fmt.Sprintf("%s: raised to %s until %s", r.Name, notation.Number(r.Capacity), r.Until.In(zone).Format(shownTime)))
+		lines = append(lines, fmt.Sprintf("%s: raised to %s until %s", r.Name, notation.GroupedNumber(r.Capacity), r.Until.In(zone).Format(shownTime)))
 	}
 	for _, mark := range []struct {
 		is   bool
@@ -293,11 +293,11 @@ func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 	}
 	before := l.Name + ": " + s.describeLimit(l)
 	if stored, found := raiseOf(s.configOf(t.resource), l.Name); found {
-		before = fmt.Sprintf("%s: %s %s until %s", l.Name, notation.Number(stored.Capacity), per(l), stored.Until.In(zone).Format(shownTime))
+		before = fmt.Sprintf("%s: %s %s until %s", l.Name, notation.GroupedNumber(stored.Capacity), per(l), stored.Until.In(zone).Format(shownTime))
 	} else if p.Amount <= l.Capacity {
-		return nil, fmt.Errorf("%s is %s already: give more", l.Name, notation.Number(l.Capacity))
+		return nil, fmt.Errorf("%s is %s already: give more", l.Name, notation.GroupedNumber(l.Capacity))
 	}
-	return []diff{{"d", "− " + before}, {"a", fmt.Sprintf("+ %s: %s %s until %s", l.Name, notation.Number(p.Amount), per(l), p.Until.Format(shownTime))}}, nil
+	return []diff{{"d", "− " + before}, {"a", fmt.Sprintf("+ %s: %s %s until %s", l.Name, notation.GroupedNumber(p.Amount), per(l), p.Until.Format(shownTime))}}, nil
 }
 
 // makeRaise stores the proposal's raise, also in place of a raise that the visitor saw. It returns the

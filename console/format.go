@@ -23,10 +23,10 @@ func dollars(micros int64) string {
 	case n < 10_000:
 		return fmt.Sprintf("%s$%.4f", sign, float64(n)/1e6)
 	case n >= 10_000_000_000:
-		return sign + "$" + notation.Number(int64((n+500_000)/1_000_000))
+		return sign + "$" + notation.GroupedNumber(int64((n+500_000)/1_000_000))
 	}
 	cents := (n + 5_000) / 10_000
-	return fmt.Sprintf("%s$%s.%02d", sign, notation.Number(int64(cents/100)), cents%100)
+	return fmt.Sprintf("%s$%s.%02d", sign, notation.GroupedNumber(int64(cents/100)), cents%100)
 }
 
 // exactAmount formats thousandths of tokens, or of micro-dollars, for CSV: every decimal, no separators.
@@ -63,7 +63,7 @@ func short(n int64) string {
 	case m >= 10_000:
 		return scaled(1e3, "k")
 	}
-	return sign + notation.Number(int64(m))
+	return sign + notation.GroupedNumber(int64(m))
 }
 
 // amount formats whole tokens, or micro-dollars.
@@ -119,7 +119,7 @@ func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
 	}
 	texts := make([]string, len(limits))
 	for i, l := range limits {
-		texts[i] = l.Name + " " + notation.Describe(l)
+		texts[i] = l.Name + " " + notation.DescribeLimit(l)
 	}
 	return strings.Join(texts, "; ")
 }

@@ -27,8 +27,8 @@ const streamSource = "aws:dynamodb"
 // scheduledType is the type of events of EventBridge's rules and schedules.
 const scheduledType = "Scheduled Event"
 
-// readEvent decodes a payload: records of a DynamoDB stream, or a schedule, which has none. It
-// fails for any other event source.
+// readEvent decodes a payload: records of a DynamoDB stream, not decoded themselves, or a schedule's event,
+// which has none. It fails for any other event.
 func readEvent(payload []byte) (event, error) {
 	var e event
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -57,8 +57,8 @@ type received struct {
 	err error
 }
 
-// decodeRecord converts a record of an event. An unreadable one gets err. Without an event id it gets a
-// hash of its text.
+// decodeRecord converts a record of an event. An unreadable record has its error in err. Without an event id it
+// gets a hash of its text as its id.
 func decodeRecord(raw json.RawMessage) received {
 	out := received{}
 	var names struct {
@@ -78,8 +78,8 @@ func decodeRecord(raw json.RawMessage) received {
 	return out
 }
 
-// convertRecord decodes a record of the stream. It also returns an error where package events
-// panics for a malformed one.
+// convertRecord decodes a record of the stream from Lambda's JSON. It fails for a malformed one, also where
+// package events panics.
 func convertRecord(raw json.RawMessage) (record aggregator.Record, err error) {
 	defer func() {
 		if p := recover(); p != nil {

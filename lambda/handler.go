@@ -78,8 +78,8 @@ type Handler struct {
 	tries   *tries
 }
 
-// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. closer may be
-// nil; an event of a schedule then fails. It fails for bad input.
+// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. If closer is nil,
+// an event of a schedule fails. It returns an error for a nil process or a bad option.
 func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error) {
 	o := Options{}
 	if opts != nil {
@@ -139,13 +139,13 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	ctx, cancel := h.boundedContext(ctx)
 	defer cancel()
 	if e.Records == nil {
-		return []byte("null"), h.close(ctx)
+		return []byte("null"), h.closeHours(ctx)
 	}
 	return json.Marshal(h.addRecords(ctx, e.Records))
 }
 
-// boundedContext returns ctx with an earlier deadline: by Margin, or by half of the rest if that is
-// less.
+// boundedContext returns ctx with an earlier deadline: by Margin, or by half of the remaining time if that is
+// less. Without a deadline it only adds the cancel function.
 func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	deadline, some := ctx.Deadline()
 	if !some {
@@ -155,8 +155,9 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
 }
 
-// close closes the due hours, reports the result and logs gaps. It fails without a closer.
-func (h *Handler) close(ctx context.Context) error {
+// closeHours closes the due hours, passes a report to Observe, and logs gaps. It fails without a closer, and if
+// closing fails.
+func (h *Handler) closeHours(ctx context.Context) error {
 	if h.closer == nil {
 		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
 	}
@@ -182,11 +183,11 @@ type batch struct {
 	report Report
 }
 
-// markFailed marks a record, and all after it, to come again.
+// markFailed marks the record at this index, and all after it, to be sent again.
 func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 
-// addRecords passes the readable records of an event to process and reports the batch. The response
-// names the first record to send again.
+// addRecords passes the readable records of an event to process, and a report of the batch to Observe. Its
+// answer names the first record to send again.
 func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
 	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
 	for i, raw := range raws {
@@ -201,11 +202,12 @@ func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events
 		h.processRecords(ctx, b, records)
 	}
 	h.reportBatch(b)
-	return b.answer()
+	return b.newResponse()
 }
 
-// readableRecords returns the records to process: those before the first unreadable one that Lambda sends
-// again. The records after it may change the same item, and must be counted later.
+// readableRecords returns the records to process: the readable ones before the first unreadable one that Lambda
+// sends again. It counts and logs unreadable ones. Later records may change the same item, and must be counted
+// later.
 func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -219,8 +221,8 @@ func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	return records
 }
 
-// retryOrSkip counts and logs a failed read of the record at index at. The record is sent again
-// until its tries are used up, and skipped then.
+// retryOrSkip counts and logs a failed read of the record at an index. It marks the record to be sent again
+// until its tries are used up, and then counts it as skipped.
 func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 	r := b.received[at]
 	switch h.tries.countFailure(r.id) {
@@ -235,8 +237,8 @@ func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 	}
 }
 
-// processRecords passes records to process. It stores the counts in b.report and marks failed
-// records, so that Lambda sends them again.
+// processRecords passes records to process, and sets the counts in b.report. It marks failed records, so that
+// Lambda sends them again, and logs failures and gaps.
 func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggregator.Record) {
 	result, err := h.process(ctx, records)
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
@@ -274,7 +276,7 @@ func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	}
 }
 
-// reportBatch completes b.report and passes it to Observe.
+// reportBatch sets the time, the age and the numbers of records in b.report, and passes it to Observe.
 func (h *Handler) reportBatch(b *batch) {
 	b.report.At, b.report.Records = h.opts.Now(), len(b.received)
 	b.report.Again = len(b.received) - b.first
@@ -287,10 +289,10 @@ func (h *Handler) reportBatch(b *batch) {
 	h.opts.Logger.Debug("a batch was processed", "report", b.report)
 }
 
-// answer names the first record of the batch to send again. Lambda sends everything from the lowest number
-// on. For a record without a number it names the last numbered one before it, or else the whole batch by an
-// empty number.
-func (b *batch) answer() events.DynamoDBEventResponse {
+// newResponse returns Lambda's answer with the sequence number of the first record to send again: Lambda sends
+// everything from it on. For a record without a number it has that of the last numbered one before it, or else
+// "", which means the whole batch.
+func (b *batch) newResponse() events.DynamoDBEventResponse {
 	answer := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	if b.first == len(b.received) {
 		return answer

@@ -19,21 +19,21 @@ func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, usageMetrics)
 }
 
-// ArchiveMetrics is EmbeddedMetrics for a function that archives. Its names differ from those of the table's
-// aggregator: the numbers of records ArchiveWritten, ArchiveSkipped and ArchiveAgain.
+// ArchiveMetrics returns an Observe like EmbeddedMetrics, for a function that archives. Its metrics are the
+// numbers of records ArchiveWritten, ArchiveSkipped and ArchiveAgain.
 func ArchiveMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, archiveMetrics)
 }
 
-// embedMetrics returns a function that writes a report's metrics to w as one line of JSON. It is
-// safe for concurrent use. A nil w discards them.
+// embedMetrics returns a function that writes a report's metrics to w as one line of JSON. It is safe for
+// concurrent use and ignores errors of w. A nil w discards the lines.
 func embedMetrics(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
 	if w == nil {
 		w = io.Discard
 	}
 	var mu sync.Mutex
 	return func(r Report) {
-		line, err := json.Marshal(embedded(metrics(r), table, r.At))
+		line, err := json.Marshal(newLine(metrics(r), table, r.At))
 		if err != nil { // numbers and texts
 			return
 		}
@@ -49,30 +49,30 @@ type metric struct {
 	value      float64
 }
 
-// count returns the metric of a number of items.
-func count(name string, n int) metric { return metric{name, "Count", float64(n)} }
+// countMetric returns a metric with a number of items and the unit Count.
+func countMetric(name string, n int) metric { return metric{name, "Count", float64(n)} }
 
 // usageMetrics returns the metrics of a report: of closed hours if it has no records, else of the
 // records.
 func usageMetrics(r Report) []metric {
 	if r.Records == 0 {
-		return []metric{count("HoursClosed", r.Closed), count("HoursFinal", r.Final), count("UsageGaps", r.Gaps)}
+		return []metric{countMetric("HoursClosed", r.Closed), countMetric("HoursFinal", r.Final), countMetric("UsageGaps", r.Gaps)}
 	}
 	return []metric{
 		{"StreamAgeSeconds", "Seconds", r.Age.Seconds()},
-		count("RecordsCounted", r.Counted), count("RecordsRepeated", r.Repeated), count("RecordsIgnored", r.Ignored),
-		count("RecordsSkipped", r.Skipped), count("RecordsAgain", r.Again), count("UsageGaps", r.Gaps),
+		countMetric("RecordsCounted", r.Counted), countMetric("RecordsRepeated", r.Repeated), countMetric("RecordsIgnored", r.Ignored),
+		countMetric("RecordsSkipped", r.Skipped), countMetric("RecordsAgain", r.Again), countMetric("UsageGaps", r.Gaps),
 	}
 }
 
 // archiveMetrics returns the metrics of an archiver's report.
 func archiveMetrics(r Report) []metric {
-	return []metric{count("ArchiveWritten", r.Counted), count("ArchiveSkipped", r.Skipped), count("ArchiveAgain", r.Again)}
+	return []metric{countMetric("ArchiveWritten", r.Counted), countMetric("ArchiveSkipped", r.Skipped), countMetric("ArchiveAgain", r.Again)}
 }
 
-// embedded returns metrics in CloudWatch's embedded metric format, with the table as their
+// newLine returns the object of a line in CloudWatch's embedded metric format, with the table as the metrics'
 // dimension.
-func embedded(metrics []metric, table string, at time.Time) map[string]any {
+func newLine(metrics []metric, table string, at time.Time) map[string]any {
 	line := map[string]any{"TableName": table}
 	var definitions []map[string]string
 	for _, m := range metrics {

@@ -39,7 +39,8 @@ func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	return out, nil
 }
 
-// convertItem converts the attributes of an item, or of a map in one.
+// convertItem converts the attributes of an item, or of a map in one, from Lambda's form to the SDK's. The
+// error names an attribute without a type.
 func convertItem(from map[string]events.DynamoDBAttributeValue) (map[string]types.AttributeValue, error) {
 	out := make(map[string]types.AttributeValue, len(from))
 	for name, v := range from {
@@ -83,7 +84,8 @@ func convertList(from []events.DynamoDBAttributeValue) (types.AttributeValue, er
 	return &types.AttributeValueMemberL{Value: values}, nil
 }
 
-// convertScalar converts a value that holds no other values.
+// convertScalar converts a value that holds no other values: a set, or anything but a list or a map. It fails
+// for a type that DynamoDB does not have.
 func convertScalar(v events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	switch v.DataType() {
 	case events.DataTypeBinary:

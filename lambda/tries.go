@@ -23,8 +23,8 @@ const (
 	skipped                // it was given up before
 )
 
-// countFailure counts a failed read of the record id and returns its verdict. It returns skip once, at the
-// last try, and skipped from then on. It remembers mostKept records and forgets the oldest.
+// countFailure counts a failed read of the record id and returns the verdict: again, skip at the last try, and
+// skipped from then on. It remembers mostKept records and forgets the oldest.
 func (t *tries) countFailure(id string) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // longestAnswer bounds the bytes of an answer that this package reads: an item has at most 400 kB.
 const longestAnswer = 4 << 20
 
-// readAnswer reads the body of a pending answer into w.answer and checks it as the SDK does. It
-// reports false if the SDK has to read the answer, which then has all that was read.
+// readAnswer reads the body of a pending answer into w.answer and checks it as the SDK does. It returns false
+// if the SDK has to read the answer, which then has all that was read.
 func (a *attempt) readAnswer(w *workspace) bool {
 	r := a.response
 	if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest || r.Body == nil ||
@@ -69,17 +69,18 @@ func matchesChecksum(body []byte, header string) bool {
 	return err == nil && uint32(sum) == crc32.ChecksumIEEE(body)
 }
 
-// replaceBody makes a body of the bytes that were read. It ends with the error of the reading.
+// replaceBody gives the answer a new body of the bytes that were read, for the SDK. The body ends with the
+// error of the reading.
 func (a *attempt) replaceBody(read []byte, err error) {
 	a.response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Clone(read)), &failingReader{cmp.Or(err, io.EOF)}))
 }
 
 type failingReader struct{ err error }
 
-// Read implements io.Reader.
+// Read returns 0 and the reader's error.
 func (f *failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// newConditionError makes the error of a failed condition as the SDK does.
+// newConditionError returns the error of a failed condition, wrapped as the SDK does.
 func newConditionError(failed *types.ConditionalCheckFailedException, r *http.Response) *smithy.OperationError {
 	return &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: "UpdateItem", Err: &awshttp.ResponseError{
 		ResponseError: &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: r}, Err: failed},

@@ -41,7 +41,8 @@ type attempt struct {
 // of a call that it goes on with.
 var attempts = sync.Pool{New: func() any { return new(attempt) }}
 
-// update sends the try. It reports false if the SDK has to go on.
+// update sends the try, and returns its result if that is a success or a failed condition. It returns false if
+// the SDK has to go on, with the outcome of the try if one was sent.
 func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error, bool) {
 	retryer, ok := a.options.Retryer.(aws.RetryerV2)
 	if !ok || ctx.Err() != nil {
@@ -58,7 +59,7 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 		return nil, nil, false
 	}
 	k := keyOf(&a.credentials, a.options.Retryer)
-	t := a.client.find(k)
+	t := a.client.findTemplate(k)
 	if t == nil {
 		a.learns = &k
 	}
@@ -75,7 +76,7 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 	return a.finish(w, retryer)
 }
 
-// skewNow returns the offset to sign with.
+// skewNow returns the offset of DynamoDB's clock to sign with; 0 if the client does not correct it.
 func (a *attempt) skewNow() time.Duration {
 	if a.options.DisableClockSkewCorrection {
 		return 0
@@ -83,7 +84,7 @@ func (a *attempt) skewNow() time.Duration {
 	return a.client.skew.value()
 }
 
-// exchange sends a request through an HTTP client, and observes the clock of its answer.
+// exchange sends a request through an HTTP client, and updates the client's clock offset by the answer.
 func (c *Client) exchange(client aws.HTTPClient, r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := client.Do(r)
@@ -93,8 +94,8 @@ func (c *Client) exchange(client aws.HTTPClient, r *http.Request) (*http.Respons
 	return answer, err
 }
 
-// finish reads the answer and ends the call, if the answer is a success or a failed condition. It
-// reports false for any other answer.
+// finish reads the answer, returns the token of the try, and ends the call, if the answer is a success or a
+// failed condition. It returns false for any other answer, which the SDK then reads.
 func (a *attempt) finish(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateItemOutput, error, bool) {
 	if a.err != nil || a.response == nil || !a.readAnswer(w) {
 		return nil, nil, false //nolint:nilerr // the SDK returns it, or tries again
@@ -137,8 +138,8 @@ func (a *attempt) handOver(ctx context.Context) context.Context {
 // takes over the outcome after these, without looking at the context in between.
 func (a *attempt) isHeld() bool { return a.hasToken || a.retrieved }
 
-// Do implements aws.HTTPClient. It returns the pending outcome, or sends the SDK's request. It makes
-// the template from the first one.
+// Do implements aws.HTTPClient. It returns the pending outcome once, and else sends the SDK's request. It makes
+// the template from the first one sent.
 func (a *attempt) Do(r *http.Request) (*http.Response, error) {
 	if a.pending {
 		a.pending = false
@@ -146,7 +147,7 @@ func (a *attempt) Do(r *http.Request) (*http.Response, error) {
 	}
 	if k := a.learns; k != nil {
 		a.learns = nil
-		a.client.add(learn(*k, r, &a.credentials))
+		a.client.addTemplate(learnTemplate(*k, r, &a.credentials))
 	}
 	return a.client.exchange(a.next, r)
 }
@@ -158,7 +159,8 @@ type heldRetryer struct {
 	a *attempt
 }
 
-// GetAttemptToken implements aws.RetryerV2.
+// GetAttemptToken returns the token of the attempt, or the reason for none, once; then those of the call's own
+// retryer.
 func (h *heldRetryer) GetAttemptToken(ctx context.Context) (func(error) error, error) {
 	if h.a.hasToken {
 		h.a.hasToken = false
@@ -174,7 +176,8 @@ type heldCredentials struct {
 	a *attempt
 }
 
-// Retrieve implements aws.CredentialsProvider.
+// Retrieve returns the credentials of the attempt, or the reason for none, once; then those of the call's own
+// provider.
 func (h *heldCredentials) Retrieve(ctx context.Context) (aws.Credentials, error) {
 	if h.a.retrieved {
 		h.a.retrieved = false
@@ -189,7 +192,7 @@ type heldContext struct {
 	a *attempt
 }
 
-// Done implements context.Context.
+// Done returns the channel of the wrapped context; nil while the SDK has to take over a part of the attempt.
 func (h *heldContext) Done() <-chan struct{} {
 	if h.a.isHeld() {
 		return nil
@@ -197,7 +200,7 @@ func (h *heldContext) Done() <-chan struct{} {
 	return h.Context.Done()
 }
 
-// Err implements context.Context.
+// Err returns the error of the wrapped context; nil while the SDK has to take over a part of the attempt.
 func (h *heldContext) Err() error {
 	if h.a.isHeld() {
 		return nil

@@ -147,10 +147,10 @@ func TestSDKSendsWhatIsNotUnderstood(t *testing.T) {
 			sign, err := keys.Retrieve(t.Context())
 			require.NoError(t, err)
 			r.Body = io.NopCloser(bytes.NewReader(s.sent[0].body))
-			require.False(t, learn(templateKey{}, r, &sign).refused)
+			require.False(t, learnTemplate(templateKey{}, r, &sign).refused)
 			r.Body = io.NopCloser(bytes.NewReader(s.sent[0].body))
 			change(r)
-			assert.True(t, learn(templateKey{}, r, &sign).refused)
+			assert.True(t, learnTemplate(templateKey{}, r, &sign).refused)
 		})
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// decodeUpdate decodes a success. It reports false for a body that DynamoDB does not send to a plain
-// request; the SDK then judges it.
+// decodeUpdate decodes the body of a success. It returns false for a body that DynamoDB does not send to a
+// plain request; the SDK then judges it.
 func decodeUpdate(body []byte) (*dynamodb.UpdateItemOutput, bool) {
 	out := &dynamodb.UpdateItemOutput{}
 	d := newDecoder(body)
@@ -22,7 +22,7 @@ func decodeUpdate(body []byte) (*dynamodb.UpdateItemOutput, bool) {
 // failedCondition is the code of a failed condition.
 const failedCondition = "ConditionalCheckFailedException"
 
-// decodeFailedCondition decodes the error of a failed condition. It reports false for any other
+// decodeFailedCondition decodes the error of a failed condition, with its item. It returns false for any other
 // body.
 func decodeFailedCondition(body []byte) (*types.ConditionalCheckFailedException, bool) {
 	failed, code := &types.ConditionalCheckFailedException{}, ""
@@ -63,6 +63,7 @@ const (
 	atOnce = 8
 )
 
+// newDecoder returns a decoder at the start of a copy of body.
 func newDecoder(body []byte) *decoder { return &decoder{text: string(body)} }
 
 // skipSpace skips white space and returns the next byte; 0 at the end.
@@ -77,7 +78,7 @@ func (d *decoder) skipSpace() byte {
 	return 0
 }
 
-// skip reports whether c is next, and skips it.
+// skip skips white space and then c, and returns true. It returns false if another byte is next.
 func (d *decoder) skip(c byte) bool {
 	if d.skipSpace() != c {
 		return false
@@ -86,9 +87,11 @@ func (d *decoder) skip(c byte) bool {
 	return true
 }
 
+// atEnd skips white space, and reports whether the text ends there.
 func (d *decoder) atEnd() bool { d.skipSpace(); return d.at == len(d.text) }
 
-// readObject reads an object. It calls member for each name, to read the value.
+// readObject reads an object, and calls member for each name, to read the value. It returns false if the next
+// text is something else, or if member fails.
 func (d *decoder) readObject(member func(name string) bool) bool {
 	if !d.skip('{') {
 		return false
@@ -110,7 +113,8 @@ func (d *decoder) readObject(member func(name string) bool) bool {
 	}
 }
 
-// readList reads a list. It calls element to read each value.
+// readList reads a list, and calls element to read each value. It returns false if the next text is no such
+// list, or if element fails.
 func (d *decoder) readList(element func() bool) bool {
 	if !d.skip('[') {
 		return false
@@ -131,7 +135,7 @@ func (d *decoder) readList(element func() bool) bool {
 	}
 }
 
-// readString reads a string of printable ASCII without escapes.
+// readString reads a string of printable ASCII without escapes into v. It returns false for anything else.
 func (d *decoder) readString(v *string) bool {
 	if !d.skip('"') {
 		return false
@@ -149,7 +153,7 @@ func (d *decoder) readString(v *string) bool {
 	return false
 }
 
-// readWord reads true or false.
+// readWord reads true or false into v. It returns false for anything else.
 func (d *decoder) readWord(v *bool) bool {
 	d.skipSpace()
 	rest := d.text[d.at:]
@@ -163,6 +167,7 @@ func (d *decoder) readWord(v *bool) bool {
 	return false
 }
 
+// readBlob reads a string in base64 into v, decoded. It returns false for anything else.
 func (d *decoder) readBlob(v *[]byte) bool {
 	var text string
 	if !d.readString(&text) {
@@ -173,7 +178,8 @@ func (d *decoder) readBlob(v *[]byte) bool {
 	return err == nil
 }
 
-// readItem reads an item, or the content of a map.
+// readItem reads an item, or the content of a map, into a new Go map of attribute values. It returns false for
+// anything else.
 func (d *decoder) readItem(m *map[string]types.AttributeValue) bool {
 	*m = make(map[string]types.AttributeValue, 2*atOnce)
 	return d.readObject(func(name string) bool {
@@ -183,7 +189,7 @@ func (d *decoder) readItem(m *map[string]types.AttributeValue) bool {
 	})
 }
 
-// readValue reads one attribute value.
+// readValue reads one attribute value. ok is false for an unknown type, and for more than 32 levels of nesting.
 func (d *decoder) readValue() (v types.AttributeValue, ok bool) {
 	if d.depth++; d.depth > deepest {
 		return nil, false
@@ -208,7 +214,8 @@ func (d *decoder) readValue() (v types.AttributeValue, ok bool) {
 	return v, ok && v != nil
 }
 
-// readRare reads the content of a value that is neither a number nor a string.
+// readRare reads the content of a value that is neither a number nor a string into v. It returns false for an
+// unknown kind.
 func (d *decoder) readRare(kind string, v *types.AttributeValue) bool {
 	switch kind {
 	case "B":
@@ -256,6 +263,7 @@ func (d *decoder) readRare(kind string, v *types.AttributeValue) bool {
 	return false
 }
 
+// readStrings reads a list of strings into list. It returns false for anything else.
 func (d *decoder) readStrings(list *[]string) bool {
 	*list = []string{}
 	return d.readList(func() bool {

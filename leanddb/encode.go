@@ -8,7 +8,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// appendUpdate appends the body of a request, as the SDK writes it. It reports false for values that
+// appendUpdate appends the JSON body of a request to b, as the SDK writes it. It returns false for values that
 // the SDK cannot write.
 func appendUpdate(b []byte, in *dynamodb.UpdateItemInput) (_ []byte, ok bool) {
 	b = append(b, '{')
@@ -55,6 +55,8 @@ func closeList(b []byte, end byte) []byte {
 	return append(b, end)
 }
 
+// appendMap appends a map of attribute values in JSON. It returns false for a value that appendValue cannot
+// write.
 func appendMap(b []byte, m map[string]types.AttributeValue) (_ []byte, ok bool) {
 	b = append(b, '{')
 	for k, v := range m {
@@ -67,7 +69,7 @@ func appendMap(b []byte, m map[string]types.AttributeValue) (_ []byte, ok bool) 
 	return closeList(b, '}'), true
 }
 
-// appendValue appends one attribute value. It reports false for nil, and for an unknown type.
+// appendValue appends one attribute value in JSON. It returns false for nil, and for an unknown type.
 func appendValue(b []byte, v types.AttributeValue) (_ []byte, ok bool) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:
@@ -123,6 +125,7 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, "false"...)
 }
 
+// appendBlob appends bytes as a string in base64, or null for nil.
 func appendBlob(b, v []byte) []byte {
 	if v == nil {
 		return append(b, "null"...)

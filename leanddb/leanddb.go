@@ -91,8 +91,8 @@ func isPlainUpdate(in *dynamodb.UpdateItemInput) bool {
 		in.ReturnConsumedCapacity == "" && in.ReturnItemCollectionMetrics == ""
 }
 
-// find returns the template with a key, or nil.
-func (c *Client) find(k templateKey) *template {
+// findTemplate returns the learned template with a key, or nil.
+func (c *Client) findTemplate(k templateKey) *template {
 	for _, t := range *c.templates.Load() {
 		if t.key == k {
 			return t
@@ -104,12 +104,12 @@ func (c *Client) find(k templateKey) *template {
 // mostTemplates bounds the templates of a client. One stands for an account, so few are needed.
 const mostTemplates = 16
 
-// add adds a template, unless its key has one.
-func (c *Client) add(t *template) {
+// addTemplate adds a learned template, unless its key has one or the client has 16.
+func (c *Client) addTemplate(t *template) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	old := *c.templates.Load()
-	if c.find(t.key) == nil && len(old) < mostTemplates {
+	if c.findTemplate(t.key) == nil && len(old) < mostTemplates {
 		list := append(old[:len(old):len(old)], t)
 		c.templates.Store(&list)
 	}

@@ -47,6 +47,7 @@ func isSilent(o *dynamodb.Options) bool {
 		o.EndpointOptions.Logger == nil
 }
 
+// hasNoInterceptors reports whether the user has registered no interceptor.
 func hasNoInterceptors(i *smithyhttp.InterceptorRegistry) bool {
 	return len(i.BeforeExecution)+len(i.BeforeSerialization)+len(i.AfterSerialization)+len(i.BeforeRetryLoop)+
 		len(i.BeforeAttempt)+len(i.BeforeSigning)+len(i.AfterSigning)+len(i.BeforeTransmit)+len(i.AfterTransmit)+

@@ -15,7 +15,7 @@ type workspace struct {
 // mostKept bounds the bytes of a workspace that is used again.
 const mostKept = 64 << 10
 
-// free lets another request use the workspace.
+// free puts the workspace into the pool for another request, unless it has grown above 64 KiB.
 func (w *workspace) free() {
 	if cap(w.body)+cap(w.answer) <= mostKept {
 		workspaces.Put(w)
@@ -35,6 +35,7 @@ const blockSize = sha256.BlockSize
 // signer is a key of HMAC-SHA256, in the two forms that the sum needs.
 type signer struct{ inner, outer [blockSize]byte }
 
+// newSigner returns the signer of a key of HMAC-SHA256.
 func newSigner(key []byte) *signer {
 	if len(key) > blockSize {
 		sum := sha256.Sum256(key)
@@ -50,7 +51,7 @@ func newSigner(key []byte) *signer {
 	return s
 }
 
-// sum returns the code of a text.
+// sum returns the HMAC-SHA256 of a text.
 func (s *signer) sum(text []byte) [sha256.Size]byte {
 	b := append(append(make([]byte, 0, 4*blockSize), s.inner[:]...), text...)
 	inner := sha256.Sum256(b)

@@ -51,6 +51,7 @@ type templateKey struct {
 	isStandard bool
 }
 
+// signingKeyOf returns the key of the template for requests with these credentials and this retryer.
 func keyOf(c *aws.Credentials, r aws.Retryer) templateKey {
 	_, isStandard := r.(*retry.Standard)
 	return templateKey{c.AccountID, c.SessionToken != "", isStandard}
@@ -80,7 +81,7 @@ type signedField struct {
 // variable has the values of one request's variable fields.
 type variable struct{ invocation, attempt, date, token, length string }
 
-// values returns the function that reads a variable field; nil for a constant one.
+// valueOf returns the function that reads a field which differs between requests; nil for a constant field.
 func valueOf(field string) func(*variable) string {
 	switch field {
 	case invocationField:
@@ -97,9 +98,10 @@ func valueOf(field string) func(*variable) string {
 	return nil
 }
 
-// learn makes the template of the SDK's first request, which credentials c signed. The template is
-// refused if the request has unknown parts, or if its signature cannot be computed from them.
-func learn(k templateKey, r *http.Request, c *aws.Credentials) *template {
+// learnTemplate makes the template of the SDK's first request, which credentials c signed. The template is
+// refused if the request has unknown parts, or if its signature cannot be computed from them. It reads the
+// request's body and puts a copy in its place.
+func learnTemplate(k templateKey, r *http.Request, c *aws.Credentials) *template {
 	t := &template{key: k, refused: true}
 	body, err := io.ReadAll(r.Body)
 	r.Body.Close()
@@ -118,7 +120,7 @@ func learn(k templateKey, r *http.Request, c *aws.Credentials) *template {
 	t.listSigned(r)
 	v := variable{r.Header.Get(invocationField), r.Header.Get(attemptField), r.Header.Get(dateField), r.Header.Get(tokenField), strconv.Itoa(len(body))}
 	w := &workspace{body: body}
-	t.refused = string(t.appendAuthorization(w, &v, c)) != r.Header.Get(authorizationField)
+	t.refused = string(t.signRequest(w, &v, c)) != r.Header.Get(authorizationField)
 	return t
 }
 
@@ -141,12 +143,14 @@ func isEscaped(c rune) bool {
 	return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '/' || c == '-' || c == '_')
 }
 
+// cloneURL returns a copy of the URL.
 func cloneURL(u *url.URL) *url.URL {
 	c := *u
 	return &c
 }
 
-// readAuthorization reads the scope of a signature by the key with an id.
+// readAuthorization sets the template's scope, region and service from a signature by the key with an id. It
+// returns false for a text of another form.
 func (t *template) readAuthorization(text, id string) bool {
 	text, isV4 := strings.CutPrefix(text, algorithm+" Credential="+id+"/")
 	text, _, hasFields := strings.Cut(text, ", SignedHeaders=")
@@ -158,7 +162,7 @@ func (t *template) readAuthorization(text, id string) bool {
 	return parts[3] == "aws4_request"
 }
 
-// listSigned lists the fields that are signed, from those of the SDK's request.
+// listSigned sets the template's signed fields, sorted, from those of the SDK's request.
 func (t *template) listSigned(r *http.Request) {
 	host := r.Host
 	if host == "" {
@@ -210,7 +214,7 @@ func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credenti
 	w.fields = b
 	v := variable{text[:ends[0]], text[ends[0]:ends[1]], text[ends[1]:ends[2]], c.SessionToken, text[ends[2]:]}
 
-	values := [...]string{v.invocation, v.attempt, v.date, string(t.appendAuthorization(w, &v, c)), v.token}
+	values := [...]string{v.invocation, v.attempt, v.date, string(t.signRequest(w, &v, c)), v.token}
 	header := make(http.Header, len(t.request.Header)+len(values)-1)
 	maps.Copy(header, t.request.Header)
 	header[invocationField] = values[0:1:1]
@@ -237,9 +241,9 @@ func appendUUID(b []byte, id *[16]byte) []byte {
 	return b
 }
 
-// appendAuthorization returns the field Authorization, in the memory of w, of a request with the
-// body of w.
-func (t *template) appendAuthorization(w *workspace, v *variable, c *aws.Credentials) []byte {
+// signRequest returns the value of the field Authorization for a request with the body of w. The bytes are in
+// the memory of w, and valid until its next use.
+func (t *template) signRequest(w *workspace, v *variable, c *aws.Credentials) []byte {
 	b := append(append(append(w.canonical[:0], "POST\n"...), t.path...), "\n\n"...)
 	for i := range t.signed {
 		f := &t.signed[i]
@@ -256,7 +260,7 @@ func (t *template) appendAuthorization(w *workspace, v *variable, c *aws.Credent
 	day := v.date[:dayLength]
 	b = append(append(append(b[:0], algorithm+"\n"...), v.date...), '\n')
 	b = hex.AppendEncode(append(append(append(b, day...), t.scope...), '\n'), sum[:])
-	sum = t.keyOf(c, day).signer.sum(b)
+	sum = t.signingKeyOf(c, day).signer.sum(b)
 	b = append(append(append(b[:0], algorithm+" Credential="...), c.AccessKeyID...), '/')
 	b = append(append(b, day...), t.scope...)
 	b = append(append(append(b, ", SignedHeaders="...), t.names...), ", Signature="...)
@@ -264,8 +268,9 @@ func (t *template) appendAuthorization(w *workspace, v *variable, c *aws.Credent
 	return w.canonical
 }
 
-// keyOf returns the key of a day. It derives a key only when the day or the secret has changed.
-func (t *template) keyOf(c *aws.Credentials, day string) *signingKey {
+// signingKeyOf returns the key that signs requests of a day, and caches it. It derives a key only when the day
+// or the secret has changed.
+func (t *template) signingKeyOf(c *aws.Credentials, day string) *signingKey {
 	k := t.signing.Load()
 	if k == nil || k.day != day || k.secret != c.SecretAccessKey {
 		k = deriveKey(c.SecretAccessKey, strings.Clone(day), t.region, t.service)

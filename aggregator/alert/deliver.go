@@ -61,7 +61,8 @@ type retryAfter struct {
 
 func (e *retryAfter) Unwrap() error { return e.error }
 
-// retryOf returns how long to wait after an error, and whether it is lasting.
+// retryOf returns the wait that an error of a Sink demands before the next try; 0 without a demand. The result
+// lasting is true for an error that wraps ErrGone, which no retry can mend.
 func retryOf(err error) (wait time.Duration, lasting bool) {
 	if later, ok := errors.AsType[*retryAfter](err); ok {
 		return later.wait, false
@@ -141,6 +142,7 @@ type api struct {
 	unused
 }
 
+// invalid returns the *fault.ValidationError of an argument or option.
 func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "alert", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
@@ -189,7 +191,8 @@ type answer struct {
 	err     error
 }
 
-// deliverAlerts delivers alerts until ctx ends. At its end it waits for the messages under way.
+// deliverAlerts reads, sends and marks alerts until ctx ends, and then waits for the messages in flight. It
+// returns nil, and reports failed requests to options.Failed.
 func (d *Deliverer) deliverAlerts(ctx context.Context) error {
 	q := &queue{entries: map[schema.Key]*entry{}}
 	answers := make(chan answer, mostUnderWay)
@@ -227,7 +230,8 @@ func (d *Deliverer) deliverAlerts(ctx context.Context) error {
 	return nil
 }
 
-// sendMessage sends a message, and reports its end. A panic of the sink is an error.
+// sendMessage passes a message to the sink with a timeout, and reports the result to options.Sent. A panic of
+// the sink becomes an error.
 func (d *Deliverer) sendMessage(ctx context.Context, m Message) error {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
@@ -236,7 +240,8 @@ func (d *Deliverer) sendMessage(ctx context.Context, m Message) error {
 	return err
 }
 
-// readOpen adds the stored alerts that nobody has delivered.
+// readOpen reads the stored open alerts that q lacks, and adds them to q. It reports an unreadable alert to
+// options.Failed and leaves it out.
 func (d *Deliverer) readOpen(ctx context.Context, q *queue) error {
 	for shard := range schema.AlertShards {
 		keys, err := d.table.Keys(ctx, table.Query{Op: "list open alerts", Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: schema.OpenAlerts(shard)})
@@ -273,7 +278,8 @@ func (d *Deliverer) readOpen(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// markEnded marks the alerts that were sent or given up, so that nobody sends them again.
+// markEnded marks the alerts of q that were sent or given up in the table, and removes them from q. It stops at
+// the first failure, which it reports to options.Failed.
 func (d *Deliverer) markEnded(ctx context.Context, q *queue) {
 	for _, e := range q.endedAlerts() {
 		if err := d.table.UpdateIf(ctx, "mark an alert", e.alert.Key(), e.alert.Close(e.ended, e.sent)); err != nil {

@@ -34,7 +34,7 @@ type entry struct {
 	sent  bool
 }
 
-// isOpen reports whether the alert waits for its delivery, and is in no message.
+// isOpen reports whether the alert is in no message in flight, and neither sent nor given up.
 func (e *entry) isOpen() bool { return !e.underWay && e.ended.IsZero() }
 
 // queue has the alerts that are to be delivered, by their keys. It is not safe for concurrent use.
@@ -45,7 +45,7 @@ type queue struct {
 	next time.Time
 }
 
-// addAlert adds an alert, unless it is there.
+// addAlert adds an alert to the queue, unless it has one with its key.
 func (q *queue) addAlert(a schema.Alert) {
 	if key := a.Key(); q.entries[key] == nil {
 		q.entries[key] = &entry{alert: a}
@@ -58,13 +58,14 @@ type quota struct {
 	window              int64
 }
 
+// quotaOf returns the quota and window of an alert, which group alerts in messages.
 func quotaOf(a *schema.Alert) quota {
 	return quota{a.Keys.Entity(a.Entity), a.Resource, a.Limit, a.Window}
 }
 
-// takeMessage begins a message at a time, and returns its alerts: the highest threshold and the largest use first,
-// but the lower thresholds of a quota with its highest and before it. open is the number of alerts that wait, these
-// included. It returns nil if nothing is to be sent, two messages are under way, or the last began less than 5 s ago.
+// takeMessage starts a message and returns its alerts, at most 100, marked as in flight: quotas with the
+// highest threshold and largest use first. A quota's lower thresholds come before its highest. It returns nil
+// if none is due, two messages are in flight, or the last began less than 5 s ago.
 func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	if q.underWay >= mostUnderWay || now.Before(q.next) {
 		return nil, 0
@@ -103,7 +104,8 @@ func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	return message, open
 }
 
-// idleTime returns the time for which nothing is to be done, until look at most, unless a message is answered.
+// idleTime returns the time until the queue next needs work, unless a message is answered: at most until look,
+// at least 1 ms.
 func (q *queue) idleTime(now, look time.Time) time.Duration {
 	for _, e := range q.entries {
 		switch {
@@ -118,6 +120,7 @@ func (q *queue) idleTime(now, look time.Time) time.Duration {
 	return max(look.Sub(now), time.Millisecond)
 }
 
+// earlierOf returns the earlier of two instants.
 func earlierOf(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -125,8 +128,8 @@ func earlierOf(a, b time.Time) time.Time {
 	return a
 }
 
-// endMessage notes the answer to a message at a time: nil for a delivery. After a failure the alerts wait before the
-// next try, or are given up, if no try can help or they are a day old.
+// endMessage records the result of a message's delivery at now; err is nil for a success. After a failure each
+// alert waits before its next try, or is given up if the error is lasting or the alert is a day old.
 func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 	q.underWay--
 	wait, lasting := retryOf(err)
@@ -144,7 +147,7 @@ func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 	}
 }
 
-// endedAlerts returns the alerts that are to be marked as ended.
+// endedAlerts returns the alerts that were sent or given up and are not marked in the table yet.
 func (q *queue) endedAlerts() (list []*entry) {
 	for _, e := range q.entries {
 		if !e.ended.IsZero() {
@@ -154,10 +157,11 @@ func (q *queue) endedAlerts() (list []*entry) {
 	return list
 }
 
-// removeAlert removes an alert after the mark of its end.
+// removeAlert removes an alert from the queue, after it was marked in the table.
 func (q *queue) removeAlert(e *entry) { delete(q.entries, e.alert.Key()) }
 
-// messageOf returns the message of some alerts. open is the number of alerts that wait.
+// messageOf returns a message with these alerts and no ID. open is the number of waiting alerts; Late is set if
+// one is a day old.
 func messageOf(list []*entry, open int, now time.Time) Message {
 	m := Message{Open: open}
 	for _, e := range list {

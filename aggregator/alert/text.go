@@ -27,7 +27,7 @@ func Text(m Message) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// lineOf returns the line of an alert.
+// lineOf returns the sentence about an alert in a message for people.
 func lineOf(a *aggregator.Alert) string {
 	who := cleanName(a.Entity)
 	if a.Namespace != "" {
@@ -57,7 +57,8 @@ func cleanName(name string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(string(letters))
 }
 
-// AmountText formats millitokens: dollars and cents if the unit is "usd", else whole tokens. It rounds down.
+// AmountText formats an amount in millitokens, rounded toward 0: as dollars and cents if the unit is "usd",
+// else as whole tokens.
 func AmountText(unit string, n int64) string {
 	if unit == "usd" {
 		cents := n / 10_000_000
@@ -96,6 +97,7 @@ type alertJSON struct {
 	At        time.Time `json:"at"`
 }
 
+// jsonOf returns a message in the form of its JSON, with its text for people.
 func jsonOf(m Message) messageJSON {
 	out := messageJSON{Type: "dynalimit.alerts", Text: Text(m), Open: m.Open, Late: m.Late}
 	for _, a := range m.Alerts {
@@ -106,7 +108,8 @@ func jsonOf(m Message) messageJSON {
 	return out
 }
 
-// exactText formats millitokens exactly: 40.120000 dollars if the unit is "usd", else tokens such as 12.5.
+// exactText formats an amount in millitokens: as dollars with six digits, such as 40.120000, if the unit is
+// "usd", else exactly as tokens, such as 12.5.
 func exactText(unit string, n int64) string {
 	whole, digits := int64(1000), 3
 	if unit == "usd" {

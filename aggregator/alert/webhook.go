@@ -98,7 +98,7 @@ func NewWebhook(address string, opts *WebhookOptions) (*Webhook, error) {
 	return w, nil
 }
 
-// isLoopback reports whether a host is this machine.
+// isLoopback reports whether a host is localhost or a loopback address.
 func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -132,8 +132,8 @@ func lastOf(text string, n int) string { return text[max(0, len(text)-n):] }
 // String shows the host and the last four letters of the address.
 func (w *Webhook) String() string { return w.shown }
 
-// Send posts a message. An answer of 2xx is a delivery. 404 and 410 are ErrGone, and Retry-After of any other answer is
-// obeyed, up to an hour.
+// Send posts a message and returns nil for a status of 2xx. It returns an error that wraps ErrGone for 404 and
+// 410. Any other error has the wait that Retry-After demands, at most an hour.
 func (w *Webhook) Send(ctx context.Context, m Message) error {
 	body, err := w.encodeMessage(m)
 	if err != nil {
@@ -170,7 +170,7 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	return err
 }
 
-// hideAddress returns the error of a request without the address.
+// hideAddress returns the error of a request with the shown form of the address in place of the address.
 func (w *Webhook) hideAddress(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -178,7 +178,8 @@ func (w *Webhook) hideAddress(err error) error {
 	return fmt.Errorf("alert: post to %s: %w", w.shown, err)
 }
 
-// signBody returns the signatures of a body by all secrets.
+// signBody returns the header Webhook-Signature of a body: one HMAC-SHA256 signature for each secret, separated
+// by spaces.
 func (w *Webhook) signBody(id, at string, body []byte) string {
 	var all []string
 	for _, secret := range w.secrets {
@@ -189,7 +190,7 @@ func (w *Webhook) signBody(id, at string, body []byte) string {
 	return strings.Join(all, " ")
 }
 
-// encodeMessage returns the body of a request.
+// encodeMessage returns the JSON body of a request for a message, in the webhook's format.
 func (w *Webhook) encodeMessage(m Message) ([]byte, error) {
 	if w.format == FormatSlack {
 		return json.Marshal(struct {

@@ -118,7 +118,7 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	return result, ctx.Err()
 }
 
-// putFile compresses a file and stores it with the Writer. The error names the file.
+// putFile compresses a file and stores it with the Writer. Its error names the file.
 func (a *Archive) putFile(ctx context.Context, f *file) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -134,8 +134,9 @@ func (a *Archive) putFile(ctx context.Context, f *file) error {
 	return nil
 }
 
-// sortIntoFiles sorts records into files by folder and date, each of at most most lines. It adds unreadable
-// records and repetitions to result, and leaves out ignored ones.
+// sortIntoFiles returns files with the lines of the records, by folder and date, each of at most `most` lines.
+// It adds unreadable records to result.Failures, counts repetitions in result.Repeated, and leaves out ignored
+// records.
 func sortIntoFiles(records []aggregator.Record, most int, result *aggregator.Result) []*file {
 	var all []*file
 	open := map[string]*file{}

@@ -22,8 +22,8 @@ type file struct {
 	records []aggregator.Record // of the lines
 }
 
-// name returns the file's path, derived from its records: the same records always get the same
-// name.
+// name returns the file's path below the archive, derived from its records. The same records always get the
+// same path.
 func (f *file) name() string {
 	first, last := f.records[0], f.records[len(f.records)-1]
 	digest := sha256.New()
@@ -37,8 +37,8 @@ func (f *file) name() string {
 	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
 }
 
-// safePart returns at most longestPart bytes of text with each unusual character replaced by "-".
-// The result cannot lead to another folder.
+// safePart returns at most longestPart bytes of text, with "-" for each character but ASCII letters and digits;
+// "-" for "". The result cannot lead to another folder.
 func safePart(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {

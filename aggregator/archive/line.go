@@ -77,8 +77,8 @@ var windows = map[schema.UsageWindow]aggregator.Window{
 	schema.UsageHourly: aggregator.Hour, schema.UsageDaily: aggregator.Day, schema.UsageMonthly: aggregator.Month,
 }
 
-// lineOf converts a record of an expired item to a line. It returns false for a record that the
-// archive ignores, and an error for one that a line cannot hold.
+// lineOf converts a record of an expired item to a line. It returns false for a record that the archive
+// ignores, such as one that did not expire. It returns an error for a record that a line cannot hold.
 func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	if !r.Expired {
 		return Line{}, false, nil
@@ -108,12 +108,12 @@ func lineOf(r aggregator.Record) (line Line, ok bool, err error) {
 	return line, true, nil
 }
 
-// isWritable reports whether JSON holds a time.
+// isWritable reports whether a time is in the years 0 to 9999, which JSON can hold.
 func isWritable(at time.Time) bool { return at.Year() >= 0 && at.Year() <= 9999 }
 
 // auditLine returns the line of an expired audit event. It returns false for any other item.
 func auditLine(key schema.Key, item schema.Item) (Line, bool) {
-	keys, rest := schema.Apart(key.PK)
+	keys, rest := schema.SplitNamespace(key.PK)
 	if !(trail.Layout{}).HasEvent(schema.Key{PK: rest, SK: key.SK}) {
 		return Line{}, false
 	}
@@ -162,8 +162,8 @@ func countsOfSum(item schema.Item) map[string]Counts {
 	return countsOf(&s)
 }
 
-// countsOf returns the counts of a sum by limit. The amounts that a level above counted too are
-// in Passed, not under a name of their own.
+// countsOf returns the counts of a sum by limit, in millitokens. The amounts that a level above counted too are
+// in Passed, not under a name of their own; counters by model are left out.
 func countsOf(s *schema.UsageSum) map[string]Counts {
 	of := map[string]Counts{}
 	for _, names := range []map[string]int64{s.Net, s.Unrecorded, s.Unseen} {

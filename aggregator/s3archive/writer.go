@@ -62,14 +62,14 @@ func New(client S3, bucket string, opts *Options) (*Writer, error) {
 	case bucket == "":
 		return nil, invalid("bucket", "is empty; give the name of a bucket")
 	}
-	if err := o.complete(); err != nil {
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	return &Writer{client, bucket, o}, nil
 }
 
-// complete validates the options, and ends a prefix with a slash.
-func (o *Options) complete() error {
+// validate returns an error for a bad option. It sets Prefix to end with a slash, unless it is empty.
+func (o *Options) validate() error {
 	switch {
 	case o.KMSKey != "" && o.Encryption != types.ServerSideEncryptionAwsKms && o.Encryption != types.ServerSideEncryptionAwsKmsDsse:
 		return invalid("options.KMSKey", `is set and Encryption is %q; set that to "aws:kms"`, o.Encryption)

@@ -81,7 +81,7 @@ func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) 
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := notation.Moment(text, now, last)
+	at, err := notation.ParseMoment(text, now, last)
 	if err != nil {
 		return at, fmt.Errorf("%s %w", flag, err)
 	}

@@ -166,7 +166,7 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 		}
 		facts := map[string]string{}
 		for _, l := range limits {
-			facts[l.Name] = notation.Describe(dynalimit.Limit{
+			facts[l.Name] = notation.DescribeLimit(dynalimit.Limit{
 				Name: l.Name, Capacity: l.Capacity, Burst: l.Burst, RefillAmount: l.Amount, RefillPeriod: time.Duration(l.Period) * time.Second,
 				Window: l.Window, Zone: l.Zone, Unit: l.Unit, PerModel: l.PerModel, MaxDebt: l.MaxDebt, Reserve: l.Reserve, Shadow: l.Shadow,
 				Hold: time.Duration(l.Hold) * time.Second, Longest: time.Duration(l.Longest) * time.Second,

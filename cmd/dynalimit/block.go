@@ -230,7 +230,7 @@ func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 // blocks. lines are the differences.
 func printBlock(out *term.Output, j blockChange, lines []string) {
 	printChange(out, j.Scope.String(), lines, j.DryRun)
-	exceptions := notation.Many(len(j.Exceptions), "exception")
+	exceptions := notation.CountText(len(j.Exceptions), "exception")
 	switch {
 	case j.DryRun:
 	case j.After.Blocked || j.After.BlockedExcept:

@@ -92,7 +92,7 @@ func (c addition) Validate() error {
 // parseAmounts returns the amounts to add by limit: tokens, or micro-dollars of money. It returns an error for
 // an amount below 1 and for a text that is not NAME=N.
 func (c addition) parseAmounts() (dynalimit.Amounts, error) {
-	amounts, err := notation.Amounts(c.Amounts)
+	amounts, err := notation.ParseAmounts(c.Amounts)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (c addition) addTokens(
 		}
 		held, err := after(l, n)
 		return held, true, err
-	}, notation.Units(c.Amounts))
+	}, notation.AmountUnits(c.Amounts))
 }
 
 type bucketTopUpCmd struct{ addition }
@@ -310,7 +310,7 @@ func (j refillJSON) printText(out *term.Output) {
 // changeOf formats the tokens of a limit before and after a refill, in the limit's unit.
 func changeOf(l limitRefillJSON) string {
 	if l.Before == l.After {
-		return notation.InUnit(l.Unit, l.After) + ", as before"
+		return notation.AmountInUnit(l.Unit, l.After) + ", as before"
 	}
-	return notation.InUnit(l.Unit, l.Before) + " → " + notation.InUnit(l.Unit, l.After)
+	return notation.AmountInUnit(l.Unit, l.Before) + " → " + notation.AmountInUnit(l.Unit, l.After)
 }

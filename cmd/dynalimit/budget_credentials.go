@@ -156,7 +156,7 @@ func (g *graceFlag) UnmarshalText(text []byte) error {
 		*g = 0
 		return nil
 	}
-	d, err := notation.Period(string(text))
+	d, err := notation.ParsePeriod(string(text))
 	if err != nil || d%time.Hour != 0 || d > credentials.MaxGraceHours*time.Hour {
 		return fmt.Errorf("%q is not 0 to 168 whole hours: write it like 24h or 7d, or 0 for none", text)
 	}

@@ -135,5 +135,5 @@ func (d doomed) describeAll() string {
 	if d.App != "" || d.gone {
 		return d.describe()
 	}
-	return d.describe() + " with " + notation.Many(d.apps, "app")
+	return d.describe() + " with " + notation.CountText(d.apps, "app")
 }

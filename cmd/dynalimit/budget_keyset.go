@@ -78,7 +78,7 @@ type keysetRotateCmd struct {
 // services can load them first. It drops signing keys replaced more than --longest ago. A dry run writes
 // nothing.
 func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
-	longest, err := notation.Period(c.Longest)
+	longest, err := notation.ParsePeriod(c.Longest)
 	if err != nil {
 		return badInput("--longest %w", err)
 	}

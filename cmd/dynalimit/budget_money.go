@@ -7,7 +7,7 @@ type dollars int64
 
 // UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars.
 func (d *dollars) UnmarshalText(text []byte) error {
-	n, err := notation.Micros(string(text))
+	n, err := notation.ParseDollars(string(text))
 	*d = dollars(n)
 	return err
 }

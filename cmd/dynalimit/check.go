@@ -24,14 +24,14 @@ type checkCmd struct {
 
 // Validate refuses malformed amounts.
 func (c checkCmd) Validate() error {
-	_, err := notation.Amounts(c.Amounts)
+	_, err := notation.ParseAmounts(c.Amounts)
 	return err
 }
 
 // Run prints whether a call would be admitted now. It takes no tokens, and returns errNo unless the
 // call is allowed or unlimited.
 func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	asked, err := notation.Amounts(c.Amounts)
+	asked, err := notation.ParseAmounts(c.Amounts)
 	if err != nil {
 		return badInput("%w", err)
 	}
@@ -108,7 +108,7 @@ func whenText(d *decision.Decision, w *decision.Wait) string {
 	if w.Never {
 		return "never fits: more is asked for than the limit ever holds"
 	}
-	return fmt.Sprintf("fits in %s, at %s", notation.Wait(w.For), clockTime(d.At, *w.Until))
+	return fmt.Sprintf("fits in %s, at %s", notation.WaitText(w.For), clockTime(d.At, *w.Until))
 }
 
 // clockTime formats a time of day, rounded up to the second. It includes the date unless that is the day of
@@ -167,7 +167,7 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 		printBar(out, d, l, width)
 	}
 	for _, r := range b.Raised {
-		fmt.Fprintf(out, "  %s is raised from %s until %s, by the source %s\n", term.Plain(r.Name), notation.Number(r.Capacity), endText(r.Until), r.Source)
+		fmt.Fprintf(out, "  %s is raised from %s until %s, by the source %s\n", term.Plain(r.Name), notation.GroupedNumber(r.Capacity), endText(r.Until), r.Source)
 	}
 	if out.Width > 0 && out.Width < narrowTable {
 		printSourcesBelow(out, b.Sources)
@@ -199,9 +199,9 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	burst := max(1, l.Limit.Burst)
 	left := levelText(l.Limit, l.Remaining, " left")
 	if l.Asked > 0 {
-		left += ", asked " + notation.InUnit(l.Limit.Unit, l.Asked)
+		left += ", asked " + notation.AmountInUnit(l.Limit.Unit, l.Asked)
 	}
-	about, from := notation.Describe(l.Limit), "from "+cmp.Or(string(l.Source), "an older configuration")
+	about, from := notation.DescribeLimit(l.Limit), "from "+cmp.Or(string(l.Source), "an older configuration")
 	bar, indent, between := limitBar, width+3, ", "
 	if out.Width > 0 && out.Width < narrowTable {
 		bar, indent, between, from = min(limitBar, bucketBar(out.Width, 4+width+len(left))), 4, "\n    ", "\n    "+from
@@ -220,9 +220,9 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	case l.WouldDeny:
 		more = out.Yellow("enforced, it would be denied: " + whenText(d, l.Wait))
 	case l.WindowEnds != nil:
-		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.Wait(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
+		more = out.Dim(fmt.Sprintf("the %s ends in %s, at %s", l.Limit.Window, notation.WaitText(l.WindowEnds.Sub(d.At)), clockTime(d.At, *l.WindowEnds)))
 	case full > 0:
-		more = out.Dim("full in " + notation.Wait(full))
+		more = out.Dim("full in " + notation.WaitText(full))
 	}
 	if more != "" {
 		fmt.Fprintf(out, "%*s%s\n", indent, "", more)
@@ -254,7 +254,7 @@ func configText(c admin.LimitConfig) string {
 		add("counted")
 	}
 	for _, limit := range c.Limits {
-		add(limit.Name + " " + notation.Describe(limit))
+		add(limit.Name + " " + notation.DescribeLimit(limit))
 	}
 	if c.OnUnavailable != "" {
 		add("in outages " + string(c.OnUnavailable))

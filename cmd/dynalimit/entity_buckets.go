@@ -94,7 +94,7 @@ func printBucket(out *term.Output, b admin.Bucket) {
 		switch {
 		case l.Limit.IsConcurrent():
 		case l.Reset > 0:
-			level += ", full in " + notation.Wait(l.Reset)
+			level += ", full in " + notation.WaitText(l.Reset)
 		default:
 			level += ", full"
 		}
@@ -123,12 +123,12 @@ func bucketBar(terminal, used int) int {
 func levelText(l dynalimit.Limit, remaining int64, left string) string {
 	unit, burst := l.Unit, max(1, l.Burst)
 	if l.IsConcurrent() {
-		return notation.Number(burst-remaining) + " of " + notation.Number(burst) + " in flight"
+		return notation.GroupedNumber(burst-remaining) + " of " + notation.GroupedNumber(burst) + " in flight"
 	}
 	if remaining < 0 {
-		return notation.InUnit(unit, -remaining) + " in debt, of " + notation.InUnit(unit, burst)
+		return notation.AmountInUnit(unit, -remaining) + " in debt, of " + notation.AmountInUnit(unit, burst)
 	}
-	return notation.InUnit(unit, remaining) + " of " + notation.InUnit(unit, burst) + left
+	return notation.AmountInUnit(unit, remaining) + " of " + notation.AmountInUnit(unit, burst) + left
 }
 
 // levelBar draws the remaining share of burst as a bar, followed by a space. It is red in debt or if shut is

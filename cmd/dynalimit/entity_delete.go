@@ -92,7 +92,7 @@ func (d entityDeletion) describe() string {
 	if d.Buckets == 0 {
 		return record + " and no bucket"
 	}
-	return record + " and " + notation.Many(d.Buckets, "bucket")
+	return record + " and " + notation.CountText(d.Buckets, "bucket")
 }
 
 // printText prints the result of the deletion or of its dry run.

@@ -75,7 +75,7 @@ func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found i
 		case found.limits[name].Name == "" && found.groups[name] != "":
 			return config, fmt.Errorf("%s is a limit of the group %s, which would still hold: name the group with --resource %s", name, found.groups[name], found.groups[name])
 		}
-		limit, err := notation.Changed(text, found.limits[name])
+		limit, err := notation.ParseChanged(text, found.limits[name])
 		if err != nil {
 			return config, err
 		}

@@ -108,7 +108,7 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 		facts = append(facts, "in outages", fmt.Sprintf("%s, by the source %s", r.OnUnavailable, r.PolicySource))
 	}
 	for _, by := range r.Raised {
-		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the source %s", by.Name, notation.Number(by.Capacity), endText(by.Until), by.Source))
+		facts = append(facts, "raised", fmt.Sprintf("%s from %s until %s, by the source %s", by.Name, notation.GroupedNumber(by.Capacity), endText(by.Until), by.Source))
 	}
 	for _, h := range r.Lifted {
 		facts = append(facts, "taken away", fmt.Sprintf("%s, by the source %s", h.Name, h.Source))

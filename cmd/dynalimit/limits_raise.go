@@ -58,7 +58,7 @@ func parseRaise(text string) (name string, capacity int64, err error) {
 	if strings.Contains(value, ",") {
 		return "", 0, fmt.Errorf("%s: a raise is of the capacity, and the rest follows it: write %s=N", text, name)
 	}
-	if capacity, err = notation.Count(value); err != nil {
+	if capacity, err = notation.ParseCount(value); err != nil {
 		return "", 0, fmt.Errorf("%s: %w", text, err)
 	}
 	return name, capacity, nil
@@ -67,7 +67,7 @@ func parseRaise(text string) (name string, capacity int64, err error) {
 // raiseLimits raises each limit in texts until --until, and prints the source before and after. If
 // one fails, it notes the limits raised already.
 func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
-	until, err := notation.Until(*r.Until, now(ctx), time.Local)
+	until, err := notation.ParseUntil(*r.Until, now(ctx), time.Local)
 	if err != nil {
 		return badInput("--until: %w", err)
 	}

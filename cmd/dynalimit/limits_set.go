@@ -54,7 +54,7 @@ func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 	limits := make([]dynalimit.Limit, len(c.Limits))
 	for i, text := range c.Limits {
 		var err error
-		if limits[i], err = notation.Limit(text); err != nil {
+		if limits[i], err = notation.ParseLimit(text); err != nil {
 			return nil, err
 		}
 	}
@@ -211,7 +211,7 @@ func unlimitedText(c admin.LimitConfig) string {
 func configFacts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
 	for _, l := range c.Limits {
-		all[l.Name] = notation.Describe(l)
+		all[l.Name] = notation.DescribeLimit(l)
 	}
 	for _, name := range c.Lifted {
 		all[name] = "unlimited"
@@ -300,7 +300,7 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 		width = max(width, len(l.Name))
 	}
 	for _, l := range limits {
-		fmt.Fprintf(out, "  %s%s  %s\n", l.Name, strings.Repeat(" ", width-len(l.Name)), notation.Describe(l))
+		fmt.Fprintf(out, "  %s%s  %s\n", l.Name, strings.Repeat(" ", width-len(l.Name)), notation.DescribeLimit(l))
 	}
 }
 

@@ -55,7 +55,7 @@ func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.
 		err = manifest.Write(out, t.Manifest, comments, nil)
 	}
 	if err == nil && len(t.Lacks) > 0 {
-		return &failure{exitNo, fmt.Errorf("the manifest lacks %s of the table: follow the advice for each, then apply it", notation.Many(len(t.Lacks), "thing"))}
+		return &failure{exitNo, fmt.Errorf("the manifest lacks %s of the table: follow the advice for each, then apply it", notation.CountText(len(t.Lacks), "thing"))}
 	}
 	return err
 }

@@ -66,7 +66,7 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 		if !out.JSON {
 			j.Attach.printText(out, true)
 		}
-		if err := c.confirm(ctx, out, fmt.Sprintf("Have the parents of %s count in the table %s?", notation.Many(len(found), "record"), g.Table), g.Table); err != nil {
+		if err := c.confirm(ctx, out, fmt.Sprintf("Have the parents of %s count in the table %s?", notation.CountText(len(found), "record"), g.Table), g.Table); err != nil {
 			return err
 		}
 		for i := range found {
@@ -85,13 +85,13 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 			j.Attach.Entities[i].Detached = err != nil
 		}
 		err = out.Show(j, func() {
-			fmt.Fprintf(out, "The parents of %s count. In force everywhere within a minute.\n", notation.Many(len(found)-len(j.Attach.Refused), "record"))
+			fmt.Fprintf(out, "The parents of %s count. In force everywhere within a minute.\n", notation.CountText(len(found)-len(j.Attach.Refused), "record"))
 			for _, id := range slices.Sorted(maps.Keys(j.Attach.Refused)) {
 				fmt.Fprintf(out, "  %s: %s\n", term.Plain(id), out.Yellow(term.Plain(j.Attach.Refused[id])))
 			}
 		})
 		if n := len(j.Attach.Refused); n > 0 {
-			err = errors.Join(err, fmt.Errorf("the parents of %s do not count yet: correct the fault of each, and run the command again", notation.Many(n, "record")))
+			err = errors.Join(err, fmt.Errorf("the parents of %s do not count yet: correct the fault of each, and run the command again", notation.CountText(n, "record")))
 		}
 		return err
 	})
@@ -117,7 +117,7 @@ func (j *attachJSON) printText(out *term.Output, dry bool) {
 		rows[i] = []string{e.ID, e.ParentID}
 	}
 	out.Table([]string{"ENTITY", "PARENT"}, rows)
-	fmt.Fprintf(out, "Calls of these %s would charge their parents too, by the limits made for those or for their plans:\n", notation.Many(len(rows), "record"))
+	fmt.Fprintf(out, "Calls of these %s would charge their parents too, by the limits made for those or for their plans:\n", notation.CountText(len(rows), "record"))
 	fmt.Fprintf(out, "1 write unit more a call for each parent with limits. The most are below %s: %d.\n", term.Plain(j.Hottest), j.Children)
 	if dry {
 		fmt.Fprintln(out, "Nothing was changed yet.")
@@ -128,6 +128,6 @@ func (j *attachJSON) printText(out *term.Output, dry bool) {
 // errors.
 func noteUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
 	if found, err := readUnattached(ctx, repo); err == nil && len(found) > 0 {
-		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.Many(len(found), "record"), term.Plain(found[0].ID))
+		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.CountText(len(found), "record"), term.Plain(found[0].ID))
 	}
 }

@@ -86,7 +86,7 @@ func (p *progress) estimateText(done int64, took time.Duration) string {
 	if p.total <= 0 || done <= 0 || done >= p.total {
 		return ""
 	}
-	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.Wait(timeLeft(done, p.total, took)))
+	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.WaitText(timeLeft(done, p.total, took)))
 }
 
 // timeLeft extrapolates the remaining time from the time that done of total took. done must be above 0.

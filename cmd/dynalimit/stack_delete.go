@@ -58,7 +58,7 @@ func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, clien
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
 	}
-	question := fmt.Sprintf("Delete the stack %s and %s of it", s.Name, notation.Many(len(result.Goes), "resource"))
+	question := fmt.Sprintf("Delete the stack %s and %s of it", s.Name, notation.CountText(len(result.Goes), "resource"))
 	if names := tableNames(result.Stays); len(names) > 0 {
 		question += ", keeping the tables " + strings.Join(names, ", ")
 	}

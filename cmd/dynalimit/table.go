@@ -213,7 +213,7 @@ func printState(out *term.Output, s tables.State) {
 	}
 	printFields(out, "layout", s.Layout, "indexes", indexText(s.Indexes), "expiry", orNone(s.TTL, "by the attribute "+s.TTL), "stream", orNone(s.Stream, s.Stream),
 		"recovery", recovery, "protection", string(s.Protection), "encryption", s.KMSKey, "tags", tagText(s.Tags),
-		"size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.Many(s.Items, "item")))
+		"size", fmt.Sprintf("%s, %s; DynamoDB counts every 6 hours", bytesText(s.Bytes), notation.CountText(s.Items, "item")))
 	printFaults(out, s)
 }
 
@@ -266,7 +266,7 @@ func orNone(is, text string) string {
 func bytesText(n int64) string {
 	switch {
 	case n < 10_000:
-		return notation.Many(n, "byte")
+		return notation.CountText(n, "byte")
 	case n < 10_000_000:
 		return fmt.Sprintf("%d kB", n/1000)
 	case n < 10_000_000_000:

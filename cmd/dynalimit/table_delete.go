@@ -121,9 +121,9 @@ func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client
 
 // lossText describes the loss of a table: its items, its protection and its backups.
 func (c tableDeleteCmd) lossText(l tableLoss) string {
-	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.Many(l.Items, "item"))
+	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.CountText(l.Items, "item"))
 	if l.More {
-		text = fmt.Sprintf("%s and everything in it, more than %s, is deleted for good.", l.Table, notation.Many(max(l.Items, l.Known), "item"))
+		text = fmt.Sprintf("%s and everything in it, more than %s, is deleted for good.", l.Table, notation.CountText(max(l.Items, l.Known), "item"))
 	}
 	if l.Protected {
 		text += " Its deletion protection is removed."

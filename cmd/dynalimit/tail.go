@@ -63,7 +63,7 @@ func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 		flag, text string
 		to         *time.Duration
 	}{{"--keep-hours", c.KeepHours, &r.Hours}, {"--keep-days", c.KeepDays, &r.Days}, {"--keep-months", c.KeepMonths, &r.Months}} {
-		period, err := notation.Period(keep.text)
+		period, err := notation.ParsePeriod(keep.text)
 		switch {
 		case keep.text == "":
 			continue

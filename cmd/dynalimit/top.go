@@ -28,7 +28,7 @@ func (c topCmd) Validate() error {
 	if c.Most < 1 {
 		return fmt.Errorf("--most is %d: give at least 1", c.Most)
 	}
-	if _, err := notation.Amounts(c.Ask); err != nil {
+	if _, err := notation.ParseAmounts(c.Ask); err != nil {
 		return err
 	}
 	return c.watch.Validate()
@@ -48,7 +48,7 @@ type seen struct {
 // Run prints the fullest or busiest buckets, as --sort says, once or with --watch repeatedly. --ask
 // adds the time until those amounts fit.
 func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	asked, err := notation.Amounts(c.Ask)
+	asked, err := notation.ParseAmounts(c.Ask)
 	if err != nil {
 		return badInput("%w", err)
 	}
@@ -83,7 +83,7 @@ func (c topCmd) progressPrinter(ctx context.Context, out *term.Output) func(read
 	return func(read int) {
 		if at := now(ctx); at.Sub(told) >= noteInterval {
 			told = at
-			out.Notef("dynalimit: %s buckets read", notation.Number(int64(read)))
+			out.Notef("dynalimit: %s buckets read", notation.GroupedNumber(int64(read)))
 		}
 	}
 }

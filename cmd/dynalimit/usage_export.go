@@ -67,7 +67,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 			return adviseOtherFile(err)
 		}
 		return out.Show(done, func() {
-			fmt.Fprintf(out, "%s written to %s.\n", notation.Many(done.Windows, "window"), term.Plain(c.Output))
+			fmt.Fprintf(out, "%s written to %s.\n", notation.CountText(done.Windows, "window"), term.Plain(c.Output))
 		})
 	})
 }
@@ -89,7 +89,7 @@ func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) f
 	return func(windows int64, u aggregator.Usage) {
 		if at := now(ctx); at.Sub(told) >= noteInterval {
 			told = at
-			out.Notef("dynalimit: %s so far, at %s of %s", notation.Many(windows, "window"), u.Start.Format(time.DateOnly), term.Plain(u.Resource))
+			out.Notef("dynalimit: %s so far, at %s of %s", notation.CountText(windows, "window"), u.Start.Format(time.DateOnly), term.Plain(u.Resource))
 		}
 	}
 }

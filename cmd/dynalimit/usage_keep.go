@@ -43,7 +43,7 @@ func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, err
 		flag, text string
 		to         *time.Duration
 	}{{"--hours", c.Hours, &r.Hours}, {"--days", c.Days, &r.Days}, {"--months", c.Months, &r.Months}} {
-		switch period, err := notation.Period(f.text); {
+		switch period, err := notation.ParsePeriod(f.text); {
 		case f.text == "":
 		case f.text == "0":
 			*f.to = -1

@@ -35,7 +35,7 @@ func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	if err != nil {
 		return asked{}, fmt.Errorf("--timezone %q is not known: give the name of the IANA, such as Europe/Berlin", p.Timezone)
 	}
-	span, err := notation.SpanOf(p.Since, p.From, p.To, now, usual, zone)
+	span, err := notation.ParseSpan(p.Since, p.From, p.To, now, usual, zone)
 	return asked{Span: span, zone: zone}, err
 }
 
@@ -73,9 +73,9 @@ var storedWindows = map[aggregator.Window]schema.UsageWindow{
 // windows cost fewer reads.
 func (a asked) widestWindow() aggregator.Window {
 	switch {
-	case a.Months(a.zone):
+	case a.IsWholeMonths(a.zone):
 		return aggregator.Month
-	case a.Days(a.zone):
+	case a.IsWholeDays(a.zone):
 		return aggregator.Day
 	}
 	return aggregator.Hour

@@ -153,7 +153,7 @@ func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 		}
 		out.Bars(2, bars)
 		if more := l.Users - len(l.Entities); more > 0 {
-			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.Number(int64(more)))))
+			fmt.Fprintln(out, out.Dim(fmt.Sprintf("  and %s more: --most 0 shows all", notation.GroupedNumber(int64(more)))))
 		}
 	}
 }

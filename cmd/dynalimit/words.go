@@ -29,7 +29,7 @@ const barWidth = 32
 
 // raiseText formats a raise: "to 600 until 2026-01-31 18:00:00 +01:00".
 func raiseText(r admin.Raise) string {
-	return fmt.Sprintf("to %s until %s", notation.Number(r.Capacity), endText(r.Until))
+	return fmt.Sprintf("to %s until %s", notation.GroupedNumber(r.Capacity), endText(r.Until))
 }
 
 // endText formats the end of a raise in this machine's time zone.

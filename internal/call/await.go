@@ -8,11 +8,12 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// await waits until an op has its result, its bucket or table is known not to answer, or the call's
-// time for the store is over. It returns false if ctx has ended.
-func (t *taking) await(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
+// awaitOp waits for an op's result, until its bucket or table is known not to answer, or the call's time for
+// the store is over. In the last two cases it gives the op up, with an *UnavailableError. It returns false if
+// ctx has ended.
+func (t *taking) awaitOp(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
 	p, table := &t.patience, t.desk.Table
-	timer := time.NewTimer(time.Until(p.next()))
+	timer := time.NewTimer(time.Until(p.nextDecision()))
 	defer timer.Stop()
 	for {
 		select {
@@ -38,8 +39,9 @@ func (t *taking) await(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
 	}
 }
 
-// leaveAll withdraws from every level because the caller's context ended. It returns
-// true if there is only one level and that level has in fact answered.
+// leaveAll withdraws the ops of every level because the caller's context ended: grants are given back, and
+// unconfirmed amounts count as in doubt. It returns true if there is only one level and that level has in fact
+// answered.
 func (t *taking) leaveAll(ops []*lane.Op) bool {
 	levels := t.levels
 	if len(ops) == 1 {

@@ -85,8 +85,8 @@ func (r *Reading) balance(name string, asked, back int64) Balance {
 	return b
 }
 
-// age shortens the waits by the ms since the reading. The wait of an amount that does not fit stays at
-// least 1 ms.
+// age shortens the waits of the balance, in place, by the ms since its reading. The wait of an amount that does
+// not fit stays at least 1 ms.
 func (b *Balance) age(ms int64) {
 	if b.Full > 0 && b.Full != bucket.Never {
 		b.Full = max(b.Full-ms, 0)
@@ -99,7 +99,7 @@ func (b *Balance) age(ms int64) {
 // Never is the wait for an amount that can never fit.
 const Never time.Duration = math.MaxInt64
 
-// Duration turns milliseconds of the arithmetic into a time.Duration.
+// Duration converts ms to a time.Duration. bucket.Never becomes Never.
 func Duration(ms int64) time.Duration {
 	switch {
 	case ms == bucket.Never:
@@ -124,9 +124,11 @@ type Denied struct {
 	room           [2]Balance
 }
 
+// Error says that the amounts do not fit. Users see another text, which the root makes.
 func (e *Denied) Error() string { return "the amounts do not fit" }
 
-// computeWait computes the wait, once the balances of every level have been added.
+// computeWait sets RetryAfter to the longest wait of the exceeded limits, once the balances of every level have
+// been added. It returns e.
 func (e *Denied) computeWait() *Denied {
 	if longest := e.longest(); longest != nil {
 		e.RetryAfter = Duration(longest.Wait)
@@ -134,8 +136,9 @@ func (e *Denied) computeWait() *Denied {
 	return e
 }
 
-// nextLook returns the time until a waiter's next try. The time until a slot is free is not known.
-func (e *Denied) nextLook() time.Duration {
+// nextTryIn returns the time until a waiter's next try: RetryAfter, but at most 250 ms for a slot, because
+// nobody knows when one is free.
+func (e *Denied) nextTryIn() time.Duration {
 	if longest := e.longest(); longest != nil && longest.Estimated {
 		return min(e.RetryAfter, bucket.SlotLookMS*time.Millisecond)
 	}

@@ -26,13 +26,14 @@ type Call struct {
 	late *lateSlots
 }
 
-// setConsumed sets the use of a call that is about to take its amounts.
+// setConsumed sets the use of a call that is about to take its amounts, in millitokens. It copies the amounts
+// of a call with unknown buckets.
 func (c *Call) setConsumed() {
 	if c.whole {
 		c.consumed = c.levels[0].asked // lists are never changed
 		return
 	}
-	c.consumed = c.known(SignedOf(c.request.Amounts))
+	c.consumed = c.knownAmounts(SignedOf(c.request.Amounts))
 	if c.IsUnlocated() { // its levels are found by them later, whatever its caller does to them
 		c.request.Amounts = maps.Clone(c.request.Amounts)
 	}
@@ -44,7 +45,7 @@ func (c *Call) Request() *Request { return &c.request }
 // Consumed returns the use according to the caller, in millitokens. The list never changes.
 func (c *Call) Consumed() []plan.Signed { return c.consumed }
 
-// Units returns the units of the limits that have one; nil without one.
+// Units returns a map from the names of limits of money to their unit; nil if the call has no limit of money.
 func (c *Call) Units() (units map[string]string) {
 	for i := range c.levels {
 		cfg := c.levels[i].cfg
@@ -63,7 +64,8 @@ func (c *Call) Units() (units map[string]string) {
 	return units
 }
 
-// Degraded reports whether something was admitted by the policy, or corrected, without its bucket.
+// Degraded reports whether something was admitted by the policy, or corrected, without its bucket. It is true
+// too while the buckets of the call are unknown.
 func (c *Call) Degraded() bool {
 	if c.levels == nil {
 		return !c.unlimited
@@ -71,8 +73,9 @@ func (c *Call) Degraded() bool {
 	return slices.ContainsFunc(c.levels, func(lv level) bool { return lv.degraded })
 }
 
-// Balances passes the balance of every requested or held limit to each, as of the last answer of its level,
-// with the lease's amounts of it: used, and the part of them that was counted and not charged.
+// Balances calls each with the balance of every requested or held limit, as of the last answer of its level.
+// used is the lease's amount of the limit, and uncharged the part of it that was counted and not charged, both
+// in millitokens. It skips levels that have not answered.
 func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 	for i := range c.levels {
 		lv := &c.levels[i]
@@ -119,15 +122,15 @@ func (c *Call) chargeEstimates() *estimates {
 	return e
 }
 
-// known returns the amounts of limits that some level has, in force or hidden. It drops amounts of
-// lifted limits and, if passesOver is true, of unknown ones. Limits that only a parent hides pass in
-// Acquire, and so also in corrections.
-func (c *Call) known(amounts []plan.Signed) []plan.Signed {
+// knownAmounts returns the amounts of limits that some level has, in force or hidden. It drops amounts of
+// lifted limits and, if skipsUnknown is true, of unknown ones. Limits that only a parent hides pass in Acquire,
+// and so also in corrections.
+func (c *Call) knownAmounts(amounts []plan.Signed) []plan.Signed {
 	lifting := slices.ContainsFunc(c.levels, func(lv level) bool { return len(lv.cfg.From().Lifted) > 0 })
-	if !c.passesOver() && !lifting {
+	if !c.skipsUnknown() && !lifting {
 		return amounts
 	}
-	named, fallback := c.request.named(c.levels.namedBuckets(), c.unlimited), c.desk.Routes.fallback
+	named, fallback := c.request.namedLimits(c.levels.namedBuckets(), c.unlimited), c.desk.Routes.fallback
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool {
 		switch {
 		case c.levels.has(a.Name):
@@ -135,13 +138,13 @@ func (c *Call) known(amounts []plan.Signed) []plan.Signed {
 		case c.unlimited || named.Lifts(a.Name):
 			return true
 		}
-		return c.passesOver() && !named.Hides(a.Name) && !fallback.ReplacesOption(named, a.Name)
+		return c.skipsUnknown() && !named.Hides(a.Name) && !fallback.ReplacesOption(named, a.Name)
 	})
 }
 
-// passesOver reports whether to skip amounts of limits that no level has: a level is unlimited, or the
-// call has WithIgnoreUnknown. It is false before the levels are known.
-func (c *Call) passesOver() bool {
+// skipsUnknown reports whether to skip amounts of limits that no level has: a level is unlimited, or the call
+// has WithIgnoreUnknown. It is false before the levels are known.
+func (c *Call) skipsUnknown() bool {
 	return c.unlimited || c.request.IgnoreUnknown && c.levels != nil
 }
 

@@ -105,7 +105,7 @@ func TestWaiterIsDueAfterItsDeadline(t *testing.T) {
 		defer at.quit()
 		at.line = lane.LineOf(at.lane, false)
 		at.line.Join(at.waiter)
-		at.line.Lacks(at.waiter, []plan.Signed{{Name: "rpm", Amount: milli}}, []string{"rpm"}, cfg)
+		at.line.RecordDenial(at.waiter, []plan.Signed{{Name: "rpm", Amount: milli}}, []string{"rpm"}, cfg)
 		ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 		defer cancel()
 		_, err = w.awaitTurn(ctx, &Denied{})

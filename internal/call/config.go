@@ -15,7 +15,8 @@ import (
 // configs is the cache of configurations. A read without an answer in time fails with an *UnavailableError.
 type configs struct{ *config.Cache }
 
-// Get is Fresh, or Load without a bound.
+// Get returns the configuration of a key from the cache if it is fresh, else it waits for a read, without a
+// bound of its own.
 func (c configs) Get(ctx context.Context, key config.GivenKey) (config.Found, error) {
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
@@ -24,7 +25,8 @@ func (c configs) Get(ctx context.Context, key config.GivenKey) (config.Found, er
 	return found, unavailableIfLate(err)
 }
 
-// Reread is Cache.Reread.
+// Reread reads the configuration of a key after the call has begun. Without an answer in time it fails with an
+// *UnavailableError.
 func (c configs) Reread(ctx context.Context, key config.GivenKey) (*config.Resolved, error) {
 	found, err := c.Cache.Reread(ctx, key)
 	if err != nil {
@@ -33,7 +35,8 @@ func (c configs) Reread(ctx context.Context, key config.GivenKey) (*config.Resol
 	return found, err
 }
 
-// unavailableIfLate turns a read without an answer in time into an *UnavailableError.
+// unavailableIfLate returns an *UnavailableError for the error of a read without an answer in time. Any other
+// error, and nil, stays.
 func unavailableIfLate(err error) error {
 	if errors.Is(err, config.ErrOutOfTime) {
 		return &fault.UnavailableError{Op: ReadConfig, Err: err}
@@ -48,7 +51,8 @@ type laneConfigs struct {
 	fallback *config.Fallback
 }
 
-// Reread implements lane.Configs.
+// Reread implements lane.Configs: it reads a bucket's configuration again. It returns nil if nothing limits the
+// bucket, and a *lane.Failure with the reason Misconfigured if the stored configuration is invalid.
 func (c laneConfigs) Reread(ctx context.Context, entity, resource string, group bool) (*plan.Config, error) {
 	resolved, err := c.configs.Reread(ctx, config.GivenKey{Key: config.Key{Entity: entity, Resource: resource, Group: group}})
 	switch {
@@ -60,7 +64,7 @@ func (c laneConfigs) Reread(ctx context.Context, entity, resource string, group 
 	return c.fallback.LimitsOf(resolved, false), nil
 }
 
-// Forget implements lane.Configs.
+// Forget implements lane.Configs: the next use of the bucket's configuration reads it again.
 func (c laneConfigs) Forget(entity, resource string, group bool) {
 	c.configs.Drop(config.Key{Entity: entity, Resource: resource, Group: group})
 }
@@ -93,8 +97,8 @@ func (n *Namespace) Record(seen *NamespaceSeen) {
 	}
 }
 
-// refused returns the error of a call in a namespace that was inactive at a reading within the TTL of
-// the configuration: then it is not read again.
+// refused returns the error of a call in a namespace that was inactive at a reading within the TTL of the
+// configuration; nil otherwise.
 func (n *Namespace) refused() error {
 	seen := n.seen.Load()
 	if seen == nil || seen.Inactive == nil { // the usual case

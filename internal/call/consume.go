@@ -10,8 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Consume takes further amounts of a lease. memory reports whether it was decided from memory. held is locked;
-// it is released meanwhile.
+// Consume takes further amounts of a lease and adds them to its use; a denial leaves the lease unchanged, and
+// the error is a reason. memory reports whether it was decided from memory. held is locked; it is released
+// meanwhile.
 func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.Locker) (memory bool, err error) {
 	if c.IsUnlocated() {
 		if err := c.locateLevels(ctx, held); leftToPolicy(err) && c.policy.Admits() {
@@ -22,13 +23,13 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 	}
 	for i := range c.levels {
 		if lv := &c.levels[i]; len(lv.underWay) > 0 {
-			lv.resolve(c.desk.Lanes, &c.desk.Observer) // before another bucket may be taken from
+			lv.resolveUnderWay(c.desk.Lanes, &c.desk.Observer) // before another bucket may be taken from
 		}
 	}
 	if err := c.refreshConfigs(ctx, amounts, held); err != nil {
 		return false, err
 	}
-	if err := c.checkTarget(c.known(plan.Plus(c.consumed, SignedOf(amounts))), true); err != nil {
+	if err := c.checkTarget(c.knownAmounts(plan.Plus(c.consumed, SignedOf(amounts))), true); err != nil {
 		return false, err
 	}
 	further, memory, err := c.takeFurther(ctx, amounts, held)
@@ -36,9 +37,9 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 		return memory, err
 	}
 	for i := range c.levels {
-		c.levels[i].join(&further.levels[i])
+		c.levels[i].addTake(&further.levels[i])
 	}
-	c.consumed, c.slots = plan.Plus(c.consumed, c.known(SignedOf(amounts))), c.slots || further.slots
+	c.consumed, c.slots = plan.Plus(c.consumed, c.knownAmounts(SignedOf(amounts))), c.slots || further.slots
 	c.bringAlong(ctx, amounts, held)
 	return memory, nil
 }
@@ -60,7 +61,8 @@ func (c *Call) bringAlong(ctx context.Context, amounts map[string]int64, held sy
 	_, _ = k.Book()
 }
 
-// takeFurther takes amounts at the levels of the lease, without its lock.
+// takeFurther takes amounts at the levels of the lease, without its lock, and returns a call with them alone.
+// memory reports whether they were served or denied from memory. The error is a reason.
 func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held sync.Locker) (further *Call, memory bool, err error) {
 	r := c.request
 	r.Amounts = amounts
@@ -95,7 +97,8 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 	return further, false, t.take(ctx)
 }
 
-// consumeUnlocated admits further amounts while the configuration cannot be read.
+// consumeUnlocated admits further amounts while the configuration cannot be read, and queues them for the
+// counters of the buckets. It returns ErrClosed if the limiter is closed.
 func (c *Call) consumeUnlocated(amounts map[string]int64) error {
 	target := plan.Plus(c.consumed, SignedOf(amounts))
 	if err := c.checkTarget(target, true); err != nil {
@@ -108,9 +111,9 @@ func (c *Call) consumeUnlocated(amounts map[string]int64) error {
 	return nil
 }
 
-// refreshConfigs applies the configuration in force to every level, because the lease may be old and the
-// amounts are admitted now. If the configuration cannot be read, Refuse fails and the other policies use
-// the known one.
+// refreshConfigs applies the configuration in force to every level, because the amounts are admitted now. If it
+// cannot be read, Refuse fails and the other policies use the known one. It returns the error of a block, and
+// of a limit that does not exist.
 func (c *Call) refreshConfigs(ctx context.Context, amounts map[string]int64, held sync.Locker) error {
 	var block error
 	runUnlocked(held, func() { _, _, block = c.desk.Routes.blockFor(ctx, &c.request, config.Key{}) })
@@ -120,11 +123,11 @@ func (c *Call) refreshConfigs(ctx context.Context, amounts map[string]int64, hel
 	if err := c.renewConfigs(ctx, c.policy.Admits(), held); err != nil {
 		return err
 	}
-	if c.passesOver() {
+	if c.skipsUnknown() {
 		return nil
 	}
 	for name := range amounts {
-		if named := c.request.named(c.levels.namedBuckets(), c.unlimited); !named.Lifts(name) && !named.Charges(name) {
+		if named := c.request.namedLimits(c.levels.namedBuckets(), c.unlimited); !named.Lifts(name) && !named.Charges(name) {
 			return c.desk.Routes.fallback.UnknownLimitError(named, name)
 		}
 	}

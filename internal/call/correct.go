@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Target returns the amounts that a lease shall hold after a correction, by change, and refuses bad ones. It
-// reads the configuration if a limit of them is not known. ends means that the lease ends. held is locked; it is
-// released meanwhile.
+// Target returns the amounts, in millitokens, that a lease shall hold after a correction, by change, and
+// refuses bad ones. It reads the configuration if a limit of them is not known. ends means that the lease ends;
+// held is locked and released meanwhile.
 func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) []plan.Signed, ends bool, held sync.Locker) ([]plan.Signed, error) {
 	target := change(c.consumed)
 	if c.slots {
@@ -24,18 +24,19 @@ func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) [
 	unknown := slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	if unknown || c.levels.hasRenewed() {
 		c.recogniseLimits(ctx, target, held)
-		target = c.known(target)
+		target = c.knownAmounts(target)
 	}
 	return target, c.checkTarget(target, unknown)
 }
 
-// TargetNow is Target without a read.
+// TargetNow returns the amounts that a lease shall hold when it ends, by change, and refuses bad ones. It reads
+// nothing, and releases the slots.
 func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]plan.Signed, error) {
 	target := change(c.consumed)
 	if c.slots {
 		target, _ = c.levels.changeSlots(c.consumed, target, true)
 	}
-	target = c.known(target)
+	target = c.knownAmounts(target)
 	return target, c.checkTarget(target, true)
 }
 
@@ -62,15 +63,16 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bo
 	return k.Book()
 }
 
-// Conclude stores the amounts of a completed correction. ends means that the lease has ended.
+// Conclude stores the amounts of a completed correction. ends means that the lease has ended: then its
+// estimates are removed too.
 func (c *Call) Conclude(target []plan.Signed, ends bool) {
 	if c.consumed = target; ends && c.estimates != nil {
 		c.estimates.removeAll()
 	}
 }
 
-// locateLevels finds the levels of a lease that was granted while the configuration could not be read. held is
-// locked; it is released meanwhile.
+// locateLevels finds the levels of a lease that was granted while the configuration could not be read, and
+// books its amounts there as counted. held is locked; it is released meanwhile.
 func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 	var found charged
 	var err error
@@ -100,8 +102,8 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 // lateSlots are slots that were counted before the buckets were known.
 type lateSlots struct{ amounts []plan.Signed }
 
-// endLateSlots ends late slots, if a target has none. Perhaps the lanes have not counted them as open yet, so the end
-// follows the same way.
+// endLateSlots ends the slots that were counted before the buckets were known, if a target has none of them. It
+// queues their end behind their pending count.
 func (c *Call) endLateSlots(target []plan.Signed) {
 	ended := c.late.amounts
 	if slices.ContainsFunc(target, func(a plan.Signed) bool { return a.Amount > 0 && plan.Includes(ended, a.Name) }) {
@@ -114,7 +116,7 @@ func (c *Call) endLateSlots(target []plan.Signed) {
 			}
 		}
 	}
-	c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), nil, ended)
+	c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.laneGiven(), nil, ended)
 	c.late = nil
 }
 
@@ -122,7 +124,7 @@ func (c *Call) endLateSlots(target []plan.Signed) {
 func (c *Call) checkTarget(target []plan.Signed, unknown bool) error {
 	for _, t := range target {
 		if unknown && t.Amount != 0 && c.levels != nil && !c.levels.has(t.Name) {
-			return c.desk.Routes.fallback.UnknownLimitError(c.request.named(c.levels.namedBuckets(), c.unlimited), t.Name)
+			return c.desk.Routes.fallback.UnknownLimitError(c.request.namedLimits(c.levels.namedBuckets(), c.unlimited), t.Name)
 		}
 		if t.Amount < 0 {
 			held, _ := plan.AmountOf(c.consumed, t.Name)
@@ -135,8 +137,8 @@ func (c *Call) checkTarget(target []plan.Signed, unknown bool) error {
 	return nil
 }
 
-// countUnlocated counts the change of the used amounts from was to is, for buckets that are not known
-// yet. ends means that the lease ends.
+// countUnlocated queues the change of the used amounts from was to is, for buckets that are not known yet. ends
+// means that the lease ends. It returns false if the limiter is closed.
 func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 	var ended []plan.Signed
 	if ends {
@@ -144,10 +146,10 @@ func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 	}
 	change := plan.Plus(is, plan.Negated(was))
 	change = slices.DeleteFunc(slices.Clone(change), func(a plan.Signed) bool { return a.Amount == 0 })
-	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.outage(), change, ended)
+	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.laneGiven(), change, ended)
 }
 
-// Begin starts a correction of every level to a target.
+// Begin makes the ops of a correction of every level to a target. It sends nothing.
 func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 	if c.levels.hasRenewed() {
 		c.tops = c.levels.placeCounts(c.tops, target)
@@ -178,17 +180,17 @@ type Correction struct {
 	errs []error
 }
 
-// makeOps makes the ops that bring every level to a target. A level that does not answer gets its result here,
-// without a request.
+// makeOps makes the ops that bring every level to a target. It queues decreases of counted amounts for the
+// buckets' counters at once. A level that does not answer gets its result here, without a request.
 func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known tops) {
 	k.ops, k.results = make([]*lane.Op, len(k.levels)), make([]lane.Result, len(k.levels))
 	for i := range k.levels {
 		lv := &k.levels[i]
 		if len(lv.underWay) > 0 {
-			lv.resolve(k.desk.Lanes, &k.desk.Observer)
+			lv.resolveUnderWay(k.desk.Lanes, &k.desk.Observer)
 		}
 		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return len(k.levels) > 1 && k.levels.countsAbove(known, i, limit) })
-		if len(uncounts) > 0 && !k.count(lv, uncounts) {
+		if len(uncounts) > 0 && !k.countChanges(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
 		}
 		if len(givenUp) > 0 {
@@ -260,7 +262,8 @@ func (k *Correction) Lanes() (lanes []*lane.Lane) {
 	return lanes
 }
 
-// Await waits for the results of the ops in flight.
+// Await waits for the ops in flight and stores their results. It does not wait for buckets once the table does
+// not answer, or ctx has ended.
 func (k *Correction) Await(ctx context.Context) {
 	for i, o := range k.ops {
 		if at := k.levels[i].lane; k.mustSend(i) {
@@ -292,8 +295,8 @@ func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-ch
 	return o.Result
 }
 
-// Book enters the results. done is false if something was neither written nor kept, so
-// that the same call again has to write it.
+// Book books the results at the levels, and returns one reason for all that was not written or is unconfirmed.
+// done is false if something was neither written nor kept, so that the same call again has to write it.
 func (k *Correction) Book() (done bool, err error) {
 	errs := k.errs
 	done = len(errs) == 0
@@ -312,9 +315,10 @@ func (k *Correction) Book() (done bool, err error) {
 	return done, joinReasons(nil, errs...)
 }
 
-// recordResult enters the result of a level's correction. If nothing was written, and the bucket did not answer
-// or no retry will follow, a charge is counted and a give-back waits. If it may have been written, a
-// charge stays consumed, and neither is sent again.
+// recordResult books the result of a level's correction; it returns nil unless amounts stay unwritten or
+// unconfirmed. If nothing was written, and the bucket did not answer or no retry will follow, a charge is
+// counted and a give-back waits. If it may have been written, a charge stays consumed, and neither is sent
+// again.
 func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
 	lv.noteAnswer(r)
 	switch {
@@ -352,14 +356,13 @@ func (k *Correction) keepUnwritten(lv *level, amounts []plan.Signed) bool {
 		lv.holding(a.Name).GiveBack(-a.Amount)
 	}
 	lv.degraded = true
-	return k.count(lv, charges)
+	return k.countChanges(lv, charges)
 }
 
-// count corrects the counted amounts of a level and, under Local, the process's share. It returns false
-// if the limiter is closed. Then no bucket gets the update, and the share, which other limiters on the
-// repository use too, stays.
-func (k *Correction) count(lv *level, changes []plan.Signed) bool {
-	without, kept := lv.count(k.desk.Lanes, &k.desk.Observer, changes)
+// countChanges queues changes of a level's counted amounts for the bucket's counter and, under Local, changes
+// the process's share. It returns false, and changes neither, if the limiter is closed.
+func (k *Correction) countChanges(lv *level, changes []plan.Signed) bool {
+	without, kept := lv.countAmounts(k.desk.Lanes, &k.desk.Observer, changes)
 	if !kept {
 		return false
 	}

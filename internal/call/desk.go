@@ -134,7 +134,7 @@ func (d *Desk) ReasonOf(entity, resource string, err error) error {
 	return d.Table.ReasonOf(entity, resource, err)
 }
 
-// modeOf returns the charge mode of a request.
+// modeOf returns the charge mode of a request, or the limiter's if the request has none.
 func (d *Desk) modeOf(r *Request) Mode { return cmp.Or(r.Mode, d.mode) }
 
 // serves reports whether a call with some levels may be served from stocks, if the limiter prefetches.

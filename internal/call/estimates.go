@@ -38,9 +38,9 @@ func (e *estimates) add(sign int64) {
 // removeAll removes the estimates once, when the call has ended.
 func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
 
-// finishDenial sets ByEstimates in the balances of a denial where the request would fit without the estimates of this
-// process's open calls, or may fit without those of another process. A denied Acquire leaves a place beside waiters;
-// at is nil for it.
+// finishDenial sets ByEstimates, and a wait of a second, in a denial's balances where the request may fit
+// without the estimates of open calls. If waiters have part in the denial of an Acquire, it leaves a place in
+// their line. at is nil for an Acquire.
 func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return

@@ -15,8 +15,8 @@ import (
 // the bucket that is likely to deny answers first: giving back the grants of the others would cost a
 // write each.
 
-// firstLevel returns the level to ask before the others, -1 if all are asked at once. decides means
-// that the others wait for its answer.
+// firstLevel returns the index of the level to ask before the others, -1 if all are asked at once. decides
+// means that the others wait for its answer.
 func (t *taking) firstLevel() (first int, decides bool) {
 	first = t.pacedLevel()
 	grouped := slices.ContainsFunc(t.levels, func(lv level) bool { return lv.lane.Resource != t.levels[0].lane.Resource })
@@ -34,8 +34,8 @@ func (t *taking) firstLevel() (first int, decides bool) {
 	return -1, false
 }
 
-// pacedLevel returns the level whose lane has the longest wait for its turn. It is -1 if no lane has to
-// wait, or if there is only one level.
+// pacedLevel returns the index of the level whose lane has the longest wait for its turn. It is -1 if no lane
+// has to wait, or if only one level is asked.
 func (t *taking) pacedLevel() int {
 	paced, longest := -1, time.Duration(0)
 	if t.levels.countAsked() < 2 {
@@ -46,7 +46,7 @@ func (t *taking) pacedLevel() int {
 		if lv.isSkipped() {
 			continue
 		}
-		if turn := lv.lane.Turn(); turn > longest {
+		if turn := lv.lane.WriteWait(); turn > longest {
 			paced, longest = i, turn
 		}
 	}
@@ -59,7 +59,7 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 	o, lv := ops[first], &t.levels[first]
 	var sent <-chan struct{}
 	if !decides {
-		sent = o.TellSent()
+		sent = o.NotifySent()
 	}
 	lv.lane.Submit(o)
 	if !t.awaitSent(ctx, lv.lane, o, sent) {
@@ -90,7 +90,7 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 // awaitSent waits until an op's write is sent (then sent is closed) or the op has ended. It returns
 // false if ctx has ended.
 func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent <-chan struct{}) bool {
-	timer := time.NewTimer(time.Until(t.patience.next()))
+	timer := time.NewTimer(time.Until(t.patience.nextDecision()))
 	defer timer.Stop()
 	select {
 	case <-sent:
@@ -100,7 +100,7 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 	case <-t.desk.Table.Opened():
 	case <-timer.C:
 	}
-	return t.await(ctx, at, o) // decides, as of any op that takes too long
+	return t.awaitOp(ctx, at, o) // decides, as of any op that takes too long
 }
 
 // noteOthers records the balances of the other levels, for a denial by the first level: from memory, or

@@ -21,8 +21,8 @@ type Inspection struct {
 	Paused *Paused
 }
 
-// Inspect reads the buckets of an entity and its parents, under the configuration that an acquire would use.
-// It starts again, as an acquire does, if a limit was removed meanwhile.
+// Inspect reads the buckets of an entity and its parents, under the configuration that an acquire would use,
+// and writes nothing. It starts again, as an acquire does, if a limit was removed meanwhile.
 func (d *Desk) Inspect(ctx context.Context, r *Request) (Inspection, error) {
 	for try := 1; ; try++ {
 		seen, err := d.inspectOnce(ctx, r)

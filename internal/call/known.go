@@ -21,7 +21,7 @@ func (rs *routes) refuse(r *Request) error {
 		}
 	}
 	policy, unlimited := r.OnUnavailable, len(r.Limits) == 0
-	for at, last := range rs.last(r, r.at(r.Entity, false)) {
+	for at, last := range rs.last(r, r.placeAt(r.Entity, false)) {
 		if last == nil {
 			unlimited = false
 			continue
@@ -70,10 +70,10 @@ func (rs *routes) lastBlock(r *Request, from place) error {
 	return nil
 }
 
-// blockFor returns the reason not to admit a waiting call, or a lease that asks for more: a source is
-// blocked, or the namespace is inactive. block is nil without such a reason, and if the configuration
-// cannot be read. oldest is the read time of the oldest configuration. gone means that the call no
-// longer charges the bucket of at.
+// blockFor returns the reason not to admit a waiting call, or a lease that asks for more: a source is blocked,
+// or the namespace is inactive. block is nil without such a reason, and if the configuration cannot be read.
+// oldest is the read time of the oldest configuration in Unix ms, and gone means that the call no longer
+// charges the bucket of at.
 func (rs *routes) blockFor(ctx context.Context, r *Request, at config.Key) (oldest int64, gone bool, block error) {
 	oldest = math.MaxInt64
 	if rs.namespace != nil {
@@ -82,7 +82,7 @@ func (rs *routes) blockFor(ctx context.Context, r *Request, at config.Key) (olde
 		}
 	}
 	charged := false
-	from := r.at(r.Entity, false)
+	from := r.placeAt(r.Entity, false)
 	for depth := 0; from.Entity != "" && depth < maxDepth; depth++ {
 		var own *config.Resolved
 		for places := []place{from}; len(places) > 0; places = places[1:] {
@@ -127,13 +127,14 @@ func (rs *routes) knownPolicy() Policy {
 	return rs.onUnavailable
 }
 
-// unconfigured decides a call whose configuration could not be read. Allow admits it without limits.
-// Local admits by the limiter's own limits, if it has any, without parents and groups.
-func (rs *routes) unconfigured(r *Request, c *charged, err error) error {
+// decideUnconfigured decides a call whose configuration could not be read; nil admits it. Allow admits it
+// without limits. Local adds a level of the limiter's own limits, if it has any, without parents and groups;
+// else err is returned.
+func (rs *routes) decideUnconfigured(r *Request, c *charged, err error) error {
 	c.levels, c.unlimited, c.whole = nil, false, false
 	switch {
 	case !leftToPolicy(err):
-		err = askedAgain(err, 0)
+		err = withRetryAfter(err, 0)
 	case c.policy == Allow:
 		return nil
 	case c.policy == Local && rs.fallback != nil:
@@ -159,9 +160,9 @@ func (rs *routes) readError(ctx context.Context, err error, key config.GivenKey,
 	return err
 }
 
-// silentRead marks the error of a read of the configuration as silence if nothing was answered since
-// the call began. If the call joined a read in flight, it must be silent since the start of that read
-// too. A throttled read may just wait for its retry.
+// silentRead returns the error of a read of the configuration, as a silence if nothing was answered since the
+// call began. If the call joined a read in flight, it must be silent since the start of that read too. A
+// throttled read may just wait for its retry.
 func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error {
 	if !errors.Is(err, errOutOfTime) {
 		return err

@@ -44,7 +44,8 @@ type level struct {
 	last Reading
 }
 
-// isSkipped reports whether the bucket need not be asked.
+// isSkipped reports whether the level's bucket is not asked: no amount is requested there, memory served it, or
+// the policy admitted it.
 func (lv *level) isSkipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
 
 // noteAnswer stores an answer for statuses, if it shows the bucket.
@@ -82,15 +83,16 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 // bookServed books the requested amounts as taken from the stock, from the bucket of the lane's last
 // image.
 func (lv *level) bookServed() {
-	lv.noteIncarnation(lv.last.Image.Of())
+	lv.noteIncarnation(lv.last.Image.IncarnationID())
 	for _, a := range lv.asked {
 		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(lv.last.Image, a.Name))
 	}
 }
 
-// grant books the requested amounts as taken from the bucket of a write's answer.
-func (lv *level) grant(r *lane.Result) {
-	lv.noteIncarnation(r.Image.Of())
+// bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows. The
+// part that a limit in shadow did not cover is booked as counted.
+func (lv *level) bookGrant(r *lane.Result) {
+	lv.noteIncarnation(r.Image.IncarnationID())
 	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
 		lv.model.Name = "" // later amounts of the lease are not counted either
 	}
@@ -111,11 +113,10 @@ func (lv *level) grant(r *lane.Result) {
 	}
 }
 
-// count books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
-// queues the counter update. A decrease comes first off amounts that a write of the bucket counted.
-// without is the part that no write counted. Slots stay slots after a change of kind. It returns false, and keeps
-// nothing, if the limiter is closed.
-func (lv *level) count(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
+// countAmounts books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
+// queues the counter update. A decrease comes first off amounts that a write of the bucket counted; without is
+// the rest. It returns false, and books nothing, if the limiter is closed.
+func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
 	for _, a := range amounts {
 		h, rest := lv.holdingOf(a.Name), a.Amount
@@ -159,7 +160,7 @@ func inFlight(a plan.Signed) plan.Signed {
 	return a
 }
 
-// appendPart appends a part of a signed amount, unless it is 0.
+// appendPart returns the list with a part of a signed amount appended, unless it is 0.
 func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	if part == 0 {
 		return list
@@ -192,7 +193,7 @@ func (lv *level) holdingOf(name string) (h backlog.Holding) {
 	return h
 }
 
-// heldOf is the amount of a limit that is surely debited.
+// heldOf returns the amount of a limit that is surely debited, in millitokens.
 func (lv *level) heldOf(name string) int64 { return lv.holdingOf(name).Held }
 
 // hasWritten reports whether anything was surely written: debited, or counted beyond a limit in shadow.
@@ -205,9 +206,10 @@ func (lv *level) has(name string) bool {
 	return lv.cfg.Charges(name) || lv.hasUsed(name)
 }
 
-// placeOf returns the place of the level's configuration.
+// placeOf returns the place of the level's bucket: its entity, resource and group, for a look-up of the
+// configuration.
 func (lv *level) placeOf(r *Request) place {
-	at := r.at(lv.lane.Entity, lv.cfg.Parent)
+	at := r.placeAt(lv.lane.Entity, lv.cfg.Parent)
 	at.Resource, at.Group = lv.lane.Resource, lv.cfg.OfGroup()
 	return at
 }
@@ -217,10 +219,9 @@ func (lv *level) hasUsed(name string) bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections returns the changes at a level that reach a target. writes are for the bucket: above 0
-// charged, below 0 given back. uncounts come off counted amounts or, above 0, are counted beyond a
-// limit in shadow. givenUp are amounts of a write in flight that now stay in doubt. passes reports
-// whether another level counts a limit too.
+// corrections returns the changes at a level that reach a target. writes are for the bucket, above 0 charged
+// and below 0 given back. uncounts come off counted amounts or, above 0, are counted beyond a limit in shadow.
+// givenUp are amounts of a write in flight that now stay in doubt, which it books.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}
@@ -259,21 +260,22 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 	return writes, uncounts, givenUp
 }
 
-// resolve books the outcome of corrections that were in flight when the lease went on. It reports
-// uncharged amounts to the observer.
-func (lv *level) resolve(lanes *lane.Registry, o *observe.Observer) {
+// resolveUnderWay books the outcome of corrections that were in flight when the lease went on, and drops them
+// from the list. It reports uncharged amounts to the observer. Amounts of a bucket that has been replaced since
+// count as in doubt.
+func (lv *level) resolveUnderWay(lanes *lane.Registry, o *observe.Observer) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
 		r, known := op.Outcome()
 		if !known || r.Unconfirmed {
 			return known
 		}
 		since := lv.hasWritten() && !bytes.Equal(lv.incarnation, op.Incarnation)
-		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.Of()) {
+		if r.Err == nil && since && !bytes.Equal(lv.incarnation, r.Image.IncarnationID()) {
 			lanes.Doubt(op.Amounts) // another bucket was charged since, so this cannot be given back
 			return true
 		}
 		if r.Err == nil {
-			lv.noteIncarnation(r.Image.Of())
+			lv.noteIncarnation(r.Image.IncarnationID())
 		}
 		for _, a := range op.Amounts {
 			switch h := lv.holding(a.Name); {
@@ -299,14 +301,15 @@ func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
 	}
 }
 
-// bookLanded books a correction that was written.
+// bookLanded books a correction that was written in the lease's holdings. Charges that the bucket could not
+// take are booked as gone or counted.
 func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
 			lv.holding(a.Name).GiveBack(-a.Amount)
 		}
 	}
-	lv.noteIncarnation(r.Image.Of())
+	lv.noteIncarnation(r.Image.IncarnationID())
 	for _, a := range amounts {
 		switch h := lv.holding(a.Name); {
 		case a.Amount > 0 && slices.Contains(r.Dropped, a.Name):
@@ -332,7 +335,7 @@ func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	}
 }
 
-// withAllLimits adds to a target the other limits of the level's holdings, with the amount 0.
+// withAllLimits returns a target with the other limits of the level's holdings added, with the amount 0.
 func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
 		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
@@ -361,14 +364,14 @@ func (lv *level) names() []string {
 	return names
 }
 
-// usedOf returns the consumed amount of a limit at the level.
+// usedOf returns the consumed amount of a limit at the level, in millitokens.
 func (lv *level) usedOf(name string) int64 {
 	h := lv.holdingOf(name)
 	return h.Used()
 }
 
-// join adds the amounts of a further take at the level.
-func (lv *level) join(more *level) {
+// addTake adds the amounts of a further take at the level, and takes over its last answer.
+func (lv *level) addTake(more *level) {
 	if more.hasWritten() {
 		if !lv.hasWritten() || !bytes.Equal(lv.incarnation, more.incarnation) {
 			lv.model = more.model

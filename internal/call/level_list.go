@@ -21,7 +21,7 @@ type tops map[column]int
 // column is one limit on one resource: the entity and its parents count it.
 type column struct{ resource, limit string }
 
-// isCountedAbove reports whether a parent of a level's entity has a limit on the same resource.
+// isCountedAbove reports whether a level above level i charges a limit on the same resource.
 func (ls levelList) isCountedAbove(i int, limit string) bool {
 	resource := ls[i].lane.Resource
 	return slices.ContainsFunc(ls[i+1:], func(lv level) bool { return lv.lane.Resource == resource && lv.cfg.Charges(limit) })
@@ -39,7 +39,8 @@ func (ls levelList) passOn(passes func(level int, limit string) bool) {
 	}
 }
 
-// longestPause returns the reason of the longest pause of the buckets; nil if no bucket is paused.
+// longestPause returns the reason of the longest pause of the buckets; nil if no bucket is paused at the
+// limiter's time.
 func (ls levelList) longestPause(nowMS func() int64) *Paused {
 	var longest *lane.Lane
 	for i := range ls {
@@ -101,9 +102,9 @@ func (ls levelList) hasRenewed() bool {
 	return false
 }
 
-// placeCounts adds to known the level that counts each limit of the amounts: the highest level with the limit.
-// It is for leases with a level that has another configuration now. A limit that the lease has used already
-// stays where it was.
+// placeCounts returns known with the level added that counts each limit of the amounts: the highest level with
+// the limit. It is for leases with a level that has another configuration now. A limit that the lease has used
+// already stays where it was.
 func (ls levelList) placeCounts(known tops, amounts []plan.Signed) tops {
 	for _, a := range amounts {
 		if a.Amount == 0 {
@@ -188,7 +189,8 @@ func (ls levelList) namedBuckets() []config.NamedBucket {
 	return in
 }
 
-// serve takes the amounts from the lanes' stocks. It returns true if every level had enough.
+// serve takes the amounts of each level from its lane's stock. It returns true if every level had enough;
+// otherwise the levels with enough stay served, and putBackServed undoes them.
 func (ls levelList) serve(ctx context.Context) bool {
 	some, all := false, true
 	for i := range ls {
@@ -211,7 +213,7 @@ func (ls levelList) serve(ctx context.Context) bool {
 	return some && all
 }
 
-// bookServed books the amounts served from stocks as granted.
+// bookServed books the amounts of the levels that were served from stocks as granted.
 func (ls levelList) bookServed() {
 	for i := range ls {
 		if lv := &ls[i]; lv.served {
@@ -254,7 +256,8 @@ type charged struct {
 	}
 }
 
-// addLevel adds a bucket, with the amounts that its configuration charges.
+// addLevel adds a bucket as a level, with the amounts that its configuration charges. It updates whole and
+// slots.
 func (c *charged) addLevel(at *lane.Lane, cfg *plan.Config, amounts map[string]int64) {
 	lv := level{lane: at, cfg: cfg, counts: cfg}
 	c.slots = c.slots || cfg.Slots
@@ -274,6 +277,8 @@ func amountsAt(cfg *plan.Config, amounts map[string]int64) []plan.Signed {
 	return appendAmounts(make([]plan.Signed, 0, len(amounts)), cfg, amounts)
 }
 
+// appendAmounts appends the amounts above 0 of limits that a configuration charges to out, in millitokens and
+// name order.
 func appendAmounts(out []plan.Signed, cfg *plan.Config, amounts map[string]int64) []plan.Signed {
 	for i := range cfg.Limits {
 		if n := amounts[cfg.Limits[i].Name]; n > 0 && cfg.Uncharged>>i&1 == 0 {
@@ -293,8 +298,8 @@ func SignedOf(amounts map[string]int64) []plan.Signed {
 	return out
 }
 
-// changeSlots returns a target with the slots of the lease: none if it ends, else all of them. It refuses other
-// changes.
+// changeSlots returns a copy of a target with the slots of the lease: none if it ends, else all of them. It
+// returns a *config.Invalid if the lease goes on and the target changes its slots.
 func (ls levelList) changeSlots(consumed, target []plan.Signed, ends bool) ([]plan.Signed, error) {
 	if !slices.ContainsFunc(target, func(a plan.Signed) bool { return ls.hasSlots(a.Name) }) {
 		return target, nil

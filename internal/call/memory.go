@@ -122,9 +122,9 @@ func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[str
 		return Undecided
 	}
 	bucket := s.lane
-	source, at := d.read()
+	source, at := d.readClock()
 	needs := &m.Grant.needs
-	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.needs(amounts, needs) {
+	if bucket.Pause.Until() > at.MS || !d.Routes.configs.Still(&s.resolved, source) || !s.fillNeeds(amounts, needs) {
 		return Undecided
 	}
 	if s.ahead != nil {
@@ -141,9 +141,9 @@ func (d *Desk) Try(ctx context.Context, entity, resource string, amounts map[str
 	return Refused
 }
 
-// read reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
-// configurations.
-func (d *Desk) read() (source time.Time, at lane.Instant) {
+// readClock reads the clock once, or twice if the limiter has a clock of its own. source is for the age of
+// configurations, and at for buckets and prefetched tokens.
+func (d *Desk) readClock() (source time.Time, at lane.Instant) {
 	clock := d.Routes.clock
 	source = clock.Source()
 	elapsed := source.Sub(d.Lanes.Began)
@@ -158,10 +158,10 @@ func (d *Desk) read() (source time.Time, at lane.Instant) {
 	return source, at
 }
 
-// remember makes the shortcut of a call that memory has decided, if all calls like it charge that one
-// bucket alone.
-func (d *Desk) remember(r *Request, bucket *lane.Lane) {
-	own := r.at(r.Entity, false)
+// makeShortcut stores in a bucket's lane the shortcut of a call that memory has decided. It does nothing unless
+// all calls like it charge that one bucket alone.
+func (d *Desk) makeShortcut(r *Request, bucket *lane.Lane) {
+	own := r.placeAt(r.Entity, false)
 	held, ok := d.Routes.configs.Hold(own.Key)
 	of := held.Value
 	if !ok || of.Blocked != "" || of.Unlimited || len(of.Groups) > 0 || r.nextPlace(own, of).Entity != "" || d.Routes.lookups.refuse && !of.Recorded {
@@ -178,9 +178,9 @@ func (d *Desk) remember(r *Request, bucket *lane.Lane) {
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 
-// needs converts amounts into the needs of. It returns false if they are not valid, or name other limits than the
-// shortcut's.
-func (s *shortcut) needs(amounts map[string]int64, of *plan.Needs) bool {
+// fillNeeds converts amounts to millitokens in of, by the places of the shortcut's limits. It returns false if
+// they are not valid, or name other limits than the shortcut's.
+func (s *shortcut) fillNeeds(amounts map[string]int64, of *plan.Needs) bool {
 	named := 0
 	for i := range s.cfg.Limits {
 		n, is := amounts[s.cfg.Limits[i].Name]

@@ -30,8 +30,8 @@ func (t *taking) admitSilent() error {
 	return nil
 }
 
-// admitByPolicy admits at a level without its bucket. The error is the denial of the process's share,
-// or a *fault.UnavailableError without room for a share.
+// admitByPolicy admits at a level without its bucket, and marks it degraded: Allow admits all, Local asks the
+// process's share. The error is the denial of the share, or a *fault.UnavailableError without room for a share.
 func (t *taking) admitByPolicy(lv *level) error {
 	lv.degraded = true
 	beside := lane.BesideOf(lv.lane)
@@ -81,8 +81,8 @@ func (t *taking) admitFailed(ops []*lane.Op) error {
 	return nil
 }
 
-// undoLocal gives back the amounts that the process's share admitted to an acquire that failed as a
-// whole.
+// undoLocal gives the amounts of an acquire that failed as a whole back to the process's share that admitted
+// them.
 func (t *taking) undoLocal() {
 	for i := range t.levels {
 		if lv := &t.levels[i]; lv.local {
@@ -93,13 +93,13 @@ func (t *taking) undoLocal() {
 	}
 }
 
-// countAdmitted counts the amounts that the policy admitted at a level. They are dropped if the limiter
-// was closed meanwhile.
+// countAdmitted books the amounts that the policy admitted at a level in the lease, and queues them for the
+// bucket's counter. If the limiter was closed meanwhile, they count as dropped.
 func (t *taking) countAdmitted(lv *level) {
 	if lv.local {
 		t.leaveSlots(lv) // they are counted next
 	}
-	if _, kept := lv.count(t.desk.Lanes, &t.desk.Observer, lv.asked); !kept {
+	if _, kept := lv.countAmounts(t.desk.Lanes, &t.desk.Observer, lv.asked); !kept {
 		t.desk.Lanes.Drop(lv.asked)
 	}
 }

@@ -34,6 +34,7 @@ type Blocked struct {
 	Plan   string
 }
 
+// Error says that the call is blocked. Users see another text, which the root makes.
 func (e *Blocked) Error() string { return "blocked" }
 
 // Paused is the reason of a call that charges a paused bucket. RetryAfter is the time until the pause ends.
@@ -42,11 +43,12 @@ type Paused struct {
 	RetryAfter       time.Duration
 }
 
+// Error says that the bucket is paused. Users see another text, which the root makes.
 func (e *Paused) Error() string { return "paused" }
 
-// spread returns the wait of a waiter: longer by up to a quarter, so that not all of them come back at
-// once.
-func (e *Paused) spread() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
+// spreadWait returns the time until a waiter comes back: RetryAfter and up to a quarter more, so that waiters
+// do not come back at once.
+func (e *Paused) spreadWait() time.Duration { return e.RetryAfter + rand.N(e.RetryAfter/4+1) }
 
 // Contended is the reason of a call whose bucket changed before each try.
 type Contended struct {
@@ -55,6 +57,7 @@ type Contended struct {
 	RetryAfter time.Duration
 }
 
+// Error says that the bucket is contended. Users see another text, which the root makes.
 func (e *Contended) Error() string { return "contended" }
 
 const (
@@ -63,6 +66,7 @@ const (
 	contentionSpread = 200 * time.Millisecond
 )
 
+// newContended returns the reason of a call that lost each try at a bucket, with a random RetryAfter.
 func newContended(entity, resource string) *Contended {
 	return &Contended{Entity: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
 }
@@ -74,17 +78,20 @@ type Unrecorded struct {
 	RetryAfter time.Duration
 }
 
+// Error says that the entity has no record. Users see another text, which the root makes.
 func (e *Unrecorded) Error() string { return "unrecorded" }
 
 // TooDeep is the reason of a call whose entity has too many levels of parents.
 type TooDeep struct{ Reason string }
 
+// Error returns the reason as text, which the root's error contains.
 func (e *TooDeep) Error() string { return e.Reason }
 
 // Outdated is the refusal of a call because the configuration changed after the call had read it. Under the
 // configuration in force, the call may be valid.
 type Outdated struct{ Invalid *config.Invalid }
 
+// Error returns the text of the refusal.
 func (e *Outdated) Error() string { return e.Invalid.Error() }
 
 // Unwrap returns the refusal.
@@ -100,6 +107,7 @@ type Unconfirmed struct {
 	Err error
 }
 
+// Error names the cause. Users see another text, which the root makes.
 func (e *Unconfirmed) Error() string { return fmt.Sprintf("unconfirmed: %v", e.Err) }
 
 // Unwrap returns the cause.
@@ -108,6 +116,7 @@ func (e *Unconfirmed) Unwrap() error { return e.Err }
 // isUnconfirmed reports whether an error has amounts that may have been written.
 func isUnconfirmed(err error) bool { return hasReason[*Unconfirmed](err) }
 
+// invalid returns the reason of a call with an invalid input: its field, and why.
 func invalid(field, format string, args ...any) *config.Invalid {
 	return &config.Invalid{Field: field, Reason: fmt.Sprintf(format, args...)}
 }
@@ -151,10 +160,10 @@ type Silence struct{ error }
 // errSilence matches every Silence.
 var errSilence = errors.New("no answer")
 
-// Is matches errSilence.
+// Is reports whether target is errSilence.
 func (e Silence) Is(target error) bool { return target == errSilence }
 
-// NewSilence marks a cause.
+// NewSilence returns a cause with the mark that DynamoDB did not answer at all.
 func NewSilence(cause error) Silence { return Silence{cause} }
 
 // Unwrap returns the cause.
@@ -192,6 +201,7 @@ func needsNoBucket(err error) bool {
 // Joined are several reasons of one call, the main one first.
 type Joined struct{ Errs []error }
 
+// Error returns the texts of all reasons, one a line.
 func (e *Joined) Error() string { return errors.Join(e.Errs...).Error() }
 
 // Unwrap returns the reasons.
@@ -219,7 +229,8 @@ func hasReason[T error](err error) bool {
 	return found
 }
 
-// joinReasons joins the other reasons that are not nil to err, which may be nil.
+// joinReasons returns err joined with the other reasons that are not nil. err may be nil; it returns nil if all
+// are.
 func joinReasons(err error, others ...error) error {
 	for _, other := range others {
 		switch {
@@ -239,10 +250,10 @@ type Table struct {
 	buckets *store.Buckets
 }
 
-// Cause is the reason why the table does not answer; nil while it answers.
+// Cause returns the reason why the table does not answer; nil while it answers.
 func (t Table) Cause() error { return t.State().Cause }
 
-// Probe asks the table whether it answers. The breaker records the answer.
+// Probe asks the table once whether it answers, and returns nil or the error. The breaker records the answer.
 func (t Table) Probe(ctx context.Context) error { return t.buckets.ProbeTable(ctx) }
 
 // away returns the reason of a call that is not sent, because its bucket or table is known not to
@@ -267,9 +278,10 @@ func (t Table) unanswered(cause error) *fault.UnavailableError {
 	return &fault.UnavailableError{Op: "write the bucket", Err: Silence{cause}, RetryAfter: cmp.Or(t.RetryAfter(), lane.FirstProbe/2)}
 }
 
-// reasonAt turns an error of a lane into the reason of a call. It keeps an error that is one already.
+// reasonAt turns an error of a lane into the reason of a call. It keeps an error that is one already, and adds
+// a RetryAfter to a failure for lack of capacity.
 func (t Table) reasonAt(at *lane.Lane, err error) error {
-	return askedAgain(t.ReasonOf(at.Entity, at.Resource, err), at.Turn())
+	return withRetryAfter(t.ReasonOf(at.Entity, at.Resource, err), at.WriteWait())
 }
 
 // ReasonOf turns an error of a lane of an entity on a resource into the reason of a call.
@@ -309,9 +321,9 @@ func refusalOf(entity, resource string, f *lane.Failure) error {
 	}
 }
 
-// askedAgain adds a RetryAfter to a failure that was an answer, for lack of capacity: the time until
-// the next write of the bucket, or a short wait.
-func askedAgain(err error, turn time.Duration) error {
+// withRetryAfter returns a failure for lack of capacity with a RetryAfter: the time until the next write of the
+// bucket, or a short random wait. Any other error stays.
+func withRetryAfter(err error, turn time.Duration) error {
 	u, ok := err.(*fault.UnavailableError) //nolint:errorlint // as it is made, before anything wraps it
 	if !ok || u.RetryAfter > 0 || u.Unconfirmed || isSilent(u) {
 		return err

@@ -29,6 +29,7 @@ type lookups struct {
 	first, again, given lookupBudget
 }
 
+// newLookups returns full budgets of lookups. refuse means that entities without a record are refused.
 func newLookups(refuse bool, now func() time.Time) lookups {
 	return lookups{refuse, lookupBudget{most: mostFirst, now: now}, lookupBudget{most: mostAgain, now: now}, lookupBudget{most: mostAgain, now: now}}
 }
@@ -43,8 +44,8 @@ type lookupBudget struct {
 	at   time.Time
 }
 
-// room reports whether one more read may find no record. take counts it.
-func (l *lookupBudget) room(take bool) bool {
+// hasRoom reports whether one more read may find no record. take means that it also counts such a read.
+func (l *lookupBudget) hasRoom(take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grow()
@@ -66,7 +67,7 @@ func (l *lookupBudget) spend() {
 	l.left = max(l.left-1, -l.most)
 }
 
-// grow adds the room for the time since the last call.
+// grow adds the room for the time since its last call, up to most. The first call fills the budget.
 func (l *lookupBudget) grow() {
 	now := l.now()
 	if l.at.IsZero() {
@@ -80,14 +81,15 @@ func (l *lookupBudget) grow() {
 // checkUnread refuses a new call that would have to look up its entity's record, while too many lookups
 // find no record.
 func (rs *routes) checkUnread(at place) error {
-	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.room(false) || rs.configs.Last(at.GivenKey) != nil {
+	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.hasRoom(false) || rs.configs.Last(at.GivenKey) != nil {
 		return nil
 	}
 	return &Unrecorded{Entity: at.Entity, RetryAfter: time.Second}
 }
 
-// checkRecord refuses a new call at an entity without a record: the call's own, or its given parent. It
-// reads a record again if the last read is more than a second old. It returns the buckets of that read.
+// checkRecord returns the error of a new call at an entity without a record: the call's own, or its given
+// parent. It reads a record again if the last read is more than a second old, and then returns the buckets of
+// that read. Otherwise it returns buckets.
 func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, p *patience) ([]route, error) {
 	at := buckets[0].place
 	has := buckets[0].resolved.Record
@@ -102,7 +104,7 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 	}
 	old, asked := buckets[0].resolved, true
 	if age := rs.clock.NowMS() - old.RecordReadAt(); age < 0 || age >= believed {
-		found, looked, err := rs.lookAgain(ctx, at, p)
+		found, looked, err := rs.rereadRecord(ctx, at, p)
 		if err != nil {
 			return buckets, err
 		}
@@ -119,9 +121,9 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 	return buckets, &Unrecorded{Entity: at.Entity}
 }
 
-// lookAgain reads an entity's record again. looked is false if too many lookups have found no record.
-// It fails if the table does not answer: then the policy decides.
-func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *config.Resolved, looked bool, err error) {
+// rereadRecord reads an entity's record again. looked is false if too many lookups have found no record. It
+// fails if the table does not answer: then the policy decides.
+func (rs *routes) rereadRecord(ctx context.Context, at place, p *patience) (found *config.Resolved, looked bool, err error) {
 	if rs.table.Open() {
 		return nil, false, rs.table.away()
 	}
@@ -129,7 +131,7 @@ func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *
 	if at.given {
 		budget = &rs.lookups.given
 	}
-	if !budget.room(true) {
+	if !budget.hasRoom(true) {
 		return nil, false, nil
 	}
 	p.startClock(ctx)
@@ -142,12 +144,10 @@ func (rs *routes) lookAgain(ctx context.Context, at place, p *patience) (found *
 	return found, true, rs.readError(ctx, err, at.GivenKey, p)
 }
 
-// tooDeep decides a new call whose chain of parents is longer than the charged levels; from is the
-// first place above them. If a level from there on limits money, its hard stop would not hold: the call
-// is refused. Otherwise the nearest levels are charged and the operator is told once, because one
-// record far above would stop all traffic below. given means that the chain has the call's parent. Such
-// a chain is never cut, because the caller would choose the uncharged levels.
-func (rs *routes) tooDeep(ctx context.Context, r *Request, from place, given bool, p *patience) error {
+// checkDepth decides a new call whose chain of parents is longer than the charged levels; from is the first
+// place above them. It returns a *TooDeep if a level from there on limits money or is too far up, or if given
+// is set: the call chose a parent. Otherwise it logs once and returns nil, and the nearest levels are charged.
+func (rs *routes) checkDepth(ctx context.Context, r *Request, from place, given bool, p *patience) error {
 	if p == nil { // of a lease that is out
 		return nil
 	}
@@ -178,8 +178,11 @@ func (rs *routes) tooDeep(ctx context.Context, r *Request, from place, given boo
 	return nil
 }
 
+// newTooDeep returns the reason of a call with too many levels of parents.
 func newTooDeep(format string, args ...any) *TooDeep { return &TooDeep{fmt.Sprintf(format, args...)} }
 
+// refuseTooDeep returns the reason of a call of an entity with too many parents. why describes the problem with
+// the ancestor above the charged levels.
 func refuseTooDeep(entity, ancestor, why string) error {
 	return newTooDeep("a call charges the %d nearest levels, and %s, which is above those of %s, %s; give %s fewer parents, or detach one of them",
 		maxDepth, ancestor, entity, why, entity)
@@ -195,8 +198,8 @@ func (r *Request) refuseCycle(entity string, given bool) error {
 	return invalid(g.Field(), "is %q, and %s is an ancestor of it, so it would be its own ancestor; give another parent, or detach %s (Entity.Detached)", g.Parent, entity, entity)
 }
 
-// logDifference logs the first call that gives another parent, or another plan, than the entity's
-// record has. The call gives one.
+// logDifference logs once that a call gives another parent, or another plan, than the entity's record has. The
+// record wins.
 func (r *Request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *config.Resolved) {
 	g := r.Given
 	parent := g.ByCall && of.SaysParent && (of.Detached || of.ParentID != g.Parent)

@@ -38,7 +38,8 @@ func (c *Call) renewConfigs(ctx context.Context, tolerant bool, held sync.Locker
 	return nil
 }
 
-// setConfig gives a level a newly read configuration; cfg is nil if nothing limits it.
+// setConfig gives a level a newly read configuration; cfg is nil if nothing limits it. Then a bucket of a group
+// or a parent, and one that is unlimited, gets a configuration without limits; any other keeps its own.
 func (lv *level) setConfig(cfg *plan.Config, unlimited bool) {
 	switch {
 	case cfg != nil:
@@ -65,7 +66,7 @@ func (c *Call) recogniseLimits(ctx context.Context, target []plan.Signed, held s
 	_ = c.renewConfigs(ctx, true, held) // the known configuration will do
 }
 
-// runUnlocked runs the part of a correction that does I/O, with held released.
+// runUnlocked runs do with held released, and locks it again.
 func runUnlocked(held sync.Locker, do func()) {
 	held.Unlock()
 	defer held.Lock()

@@ -56,7 +56,7 @@ type Given struct {
 	ByCall, Plans bool
 }
 
-// Field names the input of the parent.
+// Field returns the name of the input that gave the parent, for errors: WithParent or options.StrangersParent.
 func (g *Given) Field() string {
 	if g.ByCall {
 		return "WithParent"
@@ -64,8 +64,9 @@ func (g *Given) Field() string {
 	return "options.StrangersParent"
 }
 
-// outage returns the parent and plan, which are needed to find the buckets of an outage later.
-func (g *Given) outage() lane.Given {
+// laneGiven returns the parent and plan, with which a lane finds the buckets of an outage later; empty if g is
+// nil.
+func (g *Given) laneGiven() lane.Given {
 	if g == nil {
 		return lane.Given{}
 	}
@@ -87,8 +88,9 @@ type place struct {
 	parent, given bool
 }
 
-// at returns the place of an entity's bucket on the resource of a request.
-func (r *Request) at(entity string, parent bool) place {
+// placeAt returns the place of an entity's bucket on the resource of a request. parent means that only the
+// limits made for it, or for its plan, count.
+func (r *Request) placeAt(entity string, parent bool) place {
 	at := place{config.GivenKey{Key: config.Key{Entity: entity, Resource: r.Resource}}, parent, false}
 	if r.Given != nil && entity == r.Entity {
 		at.Plan = r.Given.Plan
@@ -101,14 +103,14 @@ func (r *Request) at(entity string, parent bool) place {
 // over the call's parent.
 func (r *Request) nextPlace(at place, of *config.Resolved) place {
 	if g := r.Given; g != nil && at.Entity == r.Entity && !of.SaysParent && g.Parent != "" && g.Parent != r.Entity {
-		parent := r.at(g.Parent, true)
+		parent := r.placeAt(g.Parent, true)
 		parent.given = true
 		return parent
 	}
 	if of.Detached {
-		return r.at("", false)
+		return r.placeAt("", false)
 	}
-	return r.at(of.ParentID, !of.Cascade)
+	return r.placeAt(of.ParentID, !of.Cascade)
 }
 
 // groupPlaces returns the places of an entity's buckets on the groups of the resource. It skips a group
@@ -133,8 +135,8 @@ func (r *Request) blockOf(key config.Key, c *config.Resolved) sources.Source {
 	return ""
 }
 
-// policyAt returns the outage policy of a bucket's configuration: that of a source, else Refuse if the
-// call requests enforced money, else empty. cfg holds the limits made from it, or the limiter's own;
+// policyAt returns the outage policy of a bucket's configuration: that of a source, else Refuse if the call
+// requests money whose limit is enforced, else empty. cfg holds the limits made from it, or the limiter's own;
 // nil if there are no limits.
 func (r *Request) policyAt(of *config.Resolved, cfg *plan.Config) Policy {
 	if of.OnUnavailable != "" {
@@ -156,8 +158,8 @@ func (r *Request) policyAt(of *config.Resolved, cfg *plan.Config) Policy {
 	return ""
 }
 
-// named returns the request with the buckets for the look-up of its limit names.
-func (r *Request) named(in []config.NamedBucket, unlimited bool) *config.Named {
+// namedLimits returns the input for the look-up of the request's limit names in buckets.
+func (r *Request) namedLimits(in []config.NamedBucket, unlimited bool) *config.Named {
 	return &config.Named{Entity: r.Entity, Resource: r.Resource, Amounts: r.Amounts, IgnoreUnknown: r.IgnoreUnknown, Buckets: in, Unlimited: unlimited}
 }
 
@@ -199,7 +201,7 @@ func (p *patience) startClock(ctx context.Context) {
 	}
 }
 
-// copy returns a copy for one of several reads at the same time. That of a call without groups stays on its stack.
+// copy returns a copy, for one of several reads at the same time; nil if p is nil.
 func (p *patience) copy() *patience {
 	if p == nil {
 		return nil
@@ -217,8 +219,8 @@ func (p *patience) bound() time.Time {
 	return p.until
 }
 
-// next returns the next instant at which a waiting call must decide something.
-func (p *patience) next() time.Time {
+// nextDecision returns the next instant at which a waiting call must decide something.
+func (p *patience) nextDecision() time.Time {
 	if !p.reserve.IsZero() && p.reserve.Before(p.until) {
 		return p.reserve
 	}

@@ -55,10 +55,10 @@ type routes struct {
 func (rs *routes) find(ctx context.Context, r *Request, c *charged, p *patience) error {
 	var visited [maxDepth]string
 	given := false // the chain has the parent that the call gives
-	for depth, at := 0, r.at(r.Entity, false); at.Entity != ""; depth++ {
+	for depth, at := 0, r.placeAt(r.Entity, false); at.Entity != ""; depth++ {
 		given = given || at.given
 		if depth == maxDepth {
-			if err := rs.tooDeep(ctx, r, at, given, p); err != nil {
+			if err := rs.checkDepth(ctx, r, at, given, p); err != nil {
 				return err
 			}
 			break
@@ -145,9 +145,10 @@ func (rs *routes) addBucket(r *Request, c *charged, at *route, anew bool) (err e
 	return nil
 }
 
-// checkNames refuses amounts of limits that no level has.
+// checkNames returns the reason of a call that requests limits which no level has; nil if all are known or
+// skipped.
 func (rs *routes) checkNames(r *Request, c *charged) error {
-	if reason := rs.fallback.CheckNames(r.named(c.levels.namedBuckets(), c.unlimited)); reason != nil {
+	if reason := rs.fallback.CheckNames(r.namedLimits(c.levels.namedBuckets(), c.unlimited)); reason != nil {
 		return reason
 	}
 	return nil
@@ -194,8 +195,9 @@ func (rs *routes) buckets(ctx context.Context, r *Request, at place, room []rout
 	return append(room, groups...), err
 }
 
-// resolve returns the lane of a bucket and its stored configuration. If the bucket was
-// read with the configuration, the lane gets its image.
+// resolve returns the lane of a bucket and its stored configuration, and reads that if it is not fresh. If the
+// bucket was read with the configuration, the lane gets its image. It fails for new calls in an inactive
+// namespace.
 func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, error) {
 	if p != nil && rs.namespace != nil { // an open lease goes on
 		if err := rs.namespace.refused(); err != nil {
@@ -214,11 +216,12 @@ func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, er
 			return expired, nil
 		}
 	}
-	return rs.read(ctx, to, old, p)
+	return rs.readRoute(ctx, to, old, p)
 }
 
-// read resolves a configuration that is not fresh. old is nil, or the one that has expired.
-func (rs *routes) read(ctx context.Context, to place, old *config.Resolved, p *patience) (route, error) {
+// readRoute reads a configuration that is not fresh, and returns the route with it; a lane without an image
+// gets that of the same read. It remembers the system's policy. old is the expired configuration, or nil.
+func (rs *routes) readRoute(ctx context.Context, to place, old *config.Resolved, p *patience) (route, error) {
 	var until time.Time
 	if p != nil {
 		p.startClock(ctx)
@@ -263,7 +266,7 @@ func (rs *routes) resolveGroups(ctx context.Context, r *Request, own route, p *p
 	if parent := r.nextPlace(own.place, own.resolved); len(unread) > 0 && parent.Entity != "" && rs.configs.Fresh(parent.GivenKey) == nil && rs.configs.RecentlyExpired(parent.GivenKey) == nil {
 		unread = append(unread, func(p *patience) { _, _ = rs.resolve(ctx, parent, p) })
 	}
-	sideBySide(ctx, unread, p)
+	readSideBySide(ctx, unread, p)
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -272,8 +275,8 @@ func (rs *routes) resolveGroups(ctx context.Context, r *Request, own route, p *p
 	return found, nil
 }
 
-// sideBySide makes reads at the same time, each with a copy of a call's patience.
-func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
+// readSideBySide makes reads at the same time, each with a copy of a call's patience, and waits for all.
+func readSideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	if len(reads) == 0 {
 		return
 	}
@@ -292,13 +295,14 @@ func sideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 // call's own entity and resource gets the limits of WithLimits too, even if it is unlimited.
 func (rs *routes) levelConfig(r *Request, at place, resolved *config.Resolved) (*plan.Config, error) {
 	cfg := rs.fallback.LimitsOf(resolved, at.parent)
-	if len(r.Limits) > 0 && at == r.at(r.Entity, false) {
+	if len(r.Limits) > 0 && at == r.placeAt(r.Entity, false) {
 		return rs.overrideLimits(cfg, resolved, r.Limits)
 	}
 	return cfg, nil
 }
 
-// overrideLimits puts the limits of the call over those of the entity. cfg may be nil.
+// overrideLimits returns the configuration with the limits of the call put over those of the entity; cfg may be
+// nil. It returns a *config.Invalid if they are too many.
 func (rs *routes) overrideLimits(cfg *plan.Config, r *config.Resolved, limits []schema.ConfigLimit) (*plan.Config, error) {
 	if cfg == nil {
 		cfg = &plan.Config{Permanent: r.Permanent}
@@ -311,8 +315,8 @@ func (rs *routes) overrideLimits(cfg *plan.Config, r *config.Resolved, limits []
 	return out, nil
 }
 
-// configOf returns the configuration of one bucket of a request; nil if nothing limits it, because it
-// is unlimited or because no source has limits.
+// configOf returns the configuration of one bucket of a request, from the cache or a read. cfg is nil if
+// nothing limits the bucket, because it is unlimited or because no source has limits.
 func (rs *routes) configOf(ctx context.Context, r *Request, at place) (cfg *plan.Config, unlimited bool, err error) {
 	found, err := rs.configs.Get(ctx, at.GivenKey)
 	if err != nil {

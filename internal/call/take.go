@@ -31,7 +31,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		c := &Call{desk: d, request: *r, charged: charged{policy: r.OnUnavailable}}
 		p, err := patience{most: d.Timeout, ahead: at == nil && try == 1}, error(nil) // begins when something has to be asked of the store
 		if err = d.Routes.find(ctx, r, &c.charged, &p); err != nil && isUnavailable(err) {
-			err = d.Routes.unconfigured(r, &c.charged, err)
+			err = d.Routes.decideUnconfigured(r, &c.charged, err)
 		}
 		if err == nil { // before anything is asked, or served
 			if paused := c.levels.longestPause(d.NowMS); paused != nil {
@@ -53,7 +53,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 			denied, memory = t.denyFromMemory(ctx, d.NowMS())
 		}
 		if (served || memory) && len(c.levels) == 1 {
-			d.remember(r, c.levels[0].lane)
+			d.makeShortcut(r, c.levels[0].lane)
 		}
 		if denied != nil {
 			if denied.special {
@@ -95,7 +95,8 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 	}
 }
 
-// startTake starts a take of the call's amounts from its levels, for a caller at a position in a line, or nil.
+// startTake returns the state of a take of the call's amounts from its levels, for a caller at a position in a
+// line, or nil. It asks no bucket.
 func (c *Call) startTake(at *Position, p patience) taking {
 	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, by: lane.Caller{Rank: lane.LastRank, Batch: c.request.Batch}, patience: p}
 	if at != nil && at.waiter != nil {
@@ -133,7 +134,7 @@ func (t *taking) take(ctx context.Context) error {
 	case len(t.levels) > 1 && t.desk.modeOf(t.request) == Transaction && t.levels.countAsked() > 1 && !slices.ContainsFunc(t.levels, mayBeSilent):
 		err = t.takeTogether(ctx)
 	default:
-		err = t.sideBySide(ctx)
+		err = t.takeSideBySide(ctx)
 	}
 	prefetches := t.desk.Lanes.Horizon != nil
 	if err != nil {
@@ -166,10 +167,10 @@ func mayBeSilent(lv level) bool {
 	return lv.unasked || lv.lane.Contact.Suspected() && !lv.isSkipped()
 }
 
-// sideBySide asks the lanes of all levels at the same time: ChargeParallel. A call whose entity has no
-// parents goes the same way, with one level. If one denies or fails, the grants of the others are given
-// back. Lanes run in parallel. This goroutine drives the first one if that is idle.
-func (t *taking) sideBySide(ctx context.Context) error {
+// takeSideBySide asks the lanes of all levels at the same time (ChargeParallel), and so the only level of most
+// calls. If one denies or fails, the grants of the others are given back. This goroutine drives the first lane
+// if that is idle.
+func (t *taking) takeSideBySide(ctx context.Context) error {
 	levels := t.levels
 	ops := make([]*lane.Op, len(levels))
 	for i := range levels {
@@ -219,14 +220,15 @@ func (t *taking) sideBySide(ctx context.Context) error {
 			continue
 		default:
 		}
-		if !t.await(ctx, levels[i].lane, o) && !t.leaveAll(ops) {
+		if !t.awaitOp(ctx, levels[i].lane, o) && !t.leaveAll(ops) {
 			return ctx.Err()
 		}
 	}
 	return t.finishTake(ctx, ops, t.policy)
 }
 
-// finishTake turns the results of the levels into a charge or an error, by the policy.
+// finishTake books the results of the levels, and returns nil if the call is granted, also by the policy.
+// Otherwise it gives back the grants and returns the reason.
 func (t *taking) finishTake(ctx context.Context, ops []*lane.Op, policy Policy) error {
 	var err error
 	unanswered := false
@@ -263,7 +265,8 @@ type outcome struct {
 	counted bool
 }
 
-// bookResults books the result of every level.
+// bookResults books the result of every level: grants as held, answers for statuses. It returns the combined
+// result.
 func (t *taking) bookResults(ops []*lane.Op) outcome {
 	sum := outcome{counted: true}
 	for i, o := range ops {
@@ -278,7 +281,7 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 		case r.Denied:
 			sum.denied = true
 		case r.Err == nil:
-			lv.grant(&r)
+			lv.bookGrant(&r)
 		case leftToPolicy(r.Err) || lv.onlyCounts() && (isUnavailable(r.Err) || hasReason[*Contended](r.Err)):
 			sum.failure, sum.counted = r.Err, sum.counted && lv.onlyCounts()
 		default:
@@ -288,8 +291,8 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 	return sum
 }
 
-// disownFailed returns the error for amounts that a failed acquire may have charged although no answer
-// came. It follows a write in flight, and its grant is given back.
+// disownFailed returns the error for amounts that a failed acquire may have charged although no answer came. It
+// follows a write in flight, and its grant is given back. Other such amounts count as in doubt.
 func (t *taking) disownFailed(ops []*lane.Op) error {
 	var unconfirmed error
 	for i, o := range ops {

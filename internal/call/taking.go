@@ -31,6 +31,8 @@ type Position struct {
 	of place
 }
 
+// quit takes the waiter out of its line, and wakes the heads of the bucket's batch waiters. It does nothing in
+// no line.
 func (p *Position) quit() {
 	if p.lane != nil {
 		p.line.Quit(p.waiter)

@@ -15,7 +15,7 @@ import (
 // by itself next, side by side, and a silent one trips its lane.
 
 // takeTogether charges all levels in one transaction. A denial by a recent image writes nothing. A denial
-// falls back to sideBySide if the level has to write a newer configuration, or if a give-back to it is
+// falls back to takeSideBySide if the level has to write a newer configuration, or if a give-back to it is
 // in flight.
 func (t *taking) takeTogether(caller context.Context) error {
 	ctx, cancel := context.WithDeadline(caller, t.patience.bound())
@@ -28,7 +28,7 @@ func (t *taking) takeTogether(caller context.Context) error {
 		}
 		switch denied, alone := denies(proposals); {
 		case alone:
-			return t.sideBySide(caller)
+			return t.takeSideBySide(caller)
 		case denied:
 			return t.denyProposed(proposals)
 		}
@@ -56,7 +56,8 @@ func (t *taking) takeTogether(caller context.Context) error {
 	return t.concludeTogether(ctx, caller, newContended(r.Entity, r.Resource))
 }
 
-// dropMoney takes the parts about limits of money out of the proposals. It returns false without such a part.
+// dropMoney removes the parts about limits of money from the proposals, in place, and their counters by model.
+// It returns false without such a part.
 func dropMoney(proposals []lane.Proposal) (dropped bool) {
 	for i := range proposals {
 		if p := &proposals[i]; p.Write.Money != nil {
@@ -74,7 +75,7 @@ type rounds struct{ refused, throttled int }
 // throttledBackoff is the wait before a throttled transaction is decided again.
 var throttledBackoff = ddb.Backoff{First: 10 * time.Millisecond, Most: time.Second}
 
-// pause waits before a transaction is decided again after such an answer. It is false if ctx ends
+// pause counts an answer after which a transaction is decided again, and waits. It returns false if ctx ends
 // first.
 func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
 	if v == ddb.Throttled {
@@ -85,8 +86,8 @@ func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
 	return lane.Backoff.Pause(ctx, r.refused-1)
 }
 
-// proposeAll decides the write of every level. If a level denies, all of them are decided again from
-// recent images, so that no level passes by an image too old to deny from.
+// proposeAll decides the write of every level, and sends nothing. If a level denies, all of them are decided
+// again from recent images, so that no level passes by an image too old to deny from.
 func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, error) {
 	proposals, err := t.propose(ctx, round, false)
 	if denied, _ := denies(proposals); err == nil && denied {
@@ -124,7 +125,8 @@ func denies(proposals []lane.Proposal) (denied, alone bool) {
 	return denied, alone
 }
 
-// denyProposed returns the denial by levels whose take would have to wait.
+// denyProposed returns the denial of a call with a level whose take does not fit. It stores the levels'
+// readings for the balances.
 func (t *taking) denyProposed(proposals []lane.Proposal) error {
 	for i := range proposals {
 		if v := proposals[i].View; v.Config != nil {
@@ -141,7 +143,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 		return caller.Err()
 	}
 	if ctx.Err() != nil && !isRefusal(err) && !isSilent(err) && !ddb.Classify(err, context.Background()).Answered {
-		err = t.outOfTime(err)
+		err = t.timeOverError(err)
 	}
 	if !leftToPolicy(err) || !time.Now().Before(t.patience.until) {
 		ops := make([]*lane.Op, len(t.levels))
@@ -154,11 +156,12 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 		return err
 	}
 	t.patience.began = time.Now() // each level gets the time that is left
-	return t.sideBySide(caller)
+	return t.takeSideBySide(caller)
 }
 
-// outOfTime returns the error of a call whose time for the store is over. err is its last error.
-func (t *taking) outOfTime(err error) error {
+// timeOverError returns the *UnavailableError of a call whose time for the store is over: a silence if every
+// asked bucket was silent for long enough. err is its last error.
+func (t *taking) timeOverError(err error) error {
 	for i := range t.levels {
 		if lv := &t.levels[i]; !lv.isSkipped() && lv.lane.Contact.Quiet(t.patience.began) < leastSilence {
 			return &fault.UnavailableError{Op: "acquire", Err: outOfTimeFor(err)}

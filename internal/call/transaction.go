@@ -28,7 +28,8 @@ type transaction struct {
 	tries, unanswered int
 }
 
-// newTransaction makes the transaction of the levels' proposals.
+// newTransaction makes one transaction of the levels' proposed writes, and reports each of them to OnSend. It
+// leaves out skipped levels, and sends nothing.
 func newTransaction(d *Desk, r *Request, ls levelList, proposals []lane.Proposal) *transaction {
 	t := &transaction{Transaction: store.NewTransaction(), desk: d, request: r, levels: ls, proposals: proposals}
 	lanes := t.desk.Lanes
@@ -47,8 +48,8 @@ func newTransaction(d *Desk, r *Request, ls levelList, proposals []lane.Proposal
 	return t
 }
 
-// commit sends the transaction, and returns if it landed or must be decided again. The error is final.
-// If it is silent, the transaction may still land, and followLost follows it.
+// commit sends the transaction, and books its answer at the levels. Without an error it landed or must be
+// decided again; an error is final. An unanswered one may still land, and followLost follows it.
 func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer, error) {
 	lanes := t.desk.Lanes
 	asked, began := lanes.Ask(), time.Now()
@@ -109,8 +110,8 @@ func (t *transaction) deliver(ctx context.Context) transactionAnswer {
 	}
 }
 
-// recordAnswers books the answer to a transaction at every level. The error is final: the transaction is not
-// decided again.
+// recordAnswers books the answer to a transaction at every level, and gives the images to their lanes. It
+// returns nil if the transaction landed or is to be decided again; an error is final.
 func (t *transaction) recordAnswers(a transactionAnswer, asked lane.Asked, round int) error {
 	switch a.verdict {
 	case ddb.Landed:
@@ -118,7 +119,7 @@ func (t *transaction) recordAnswers(a transactionAnswer, asked lane.Asked, round
 			t.levels[i].lane.Memory.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.levels[i]
 			r := lv.committed(&t.proposals[i], t.desk.Buckets)
-			lv.grant(&r)
+			lv.bookGrant(&r)
 			lv.noteAnswer(r)
 		}
 		return nil
@@ -156,7 +157,8 @@ func (t *transaction) doubtUnanswered() {
 	}
 }
 
-// observe reports the start of a transaction to the observer. The returned function reports its end.
+// observe reports the start of a transaction to the observer, and replaces *ctx with the observer's context.
+// The returned function reports its end.
 func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)) {
 	o, r, stopwatch := &t.desk.Observer, t.request, t.desk.Stopwatch
 	if o.WriteStart == nil && o.WriteEnd == nil {
@@ -179,9 +181,9 @@ func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)
 	}
 }
 
-// followLost gives back the charges of a transaction without an answer, which was sent at began. Unless
-// its caller left soon, its buckets are suspects: each is asked by itself next. Once they answer, it is
-// asked once, by its token, whether it landed.
+// followLost marks the charges of a transaction without an answer, which was sent at began, as pending. In the
+// background it asks once, by the transaction's token, whether it landed, when its buckets answer; then the
+// charges are given back. Unless the caller left soon, its buckets are suspects: each is asked by itself next.
 func (t *transaction) followLost(ctx context.Context, began time.Time) {
 	desk := t.desk
 	ops := make(map[int]*lane.Op, len(t.charged))
@@ -192,7 +194,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 		if asked {
 			lv.lane.Contact.Suspect()
 		}
-		ops[i] = lane.NewUnderWay(ctx, lv.asked, t.proposals[i].Beyond, t.proposals[i].View.Config)
+		ops[i] = lane.NewPending(ctx, lv.asked, t.proposals[i].Beyond, t.proposals[i].View.Config)
 		ops[i].Model = t.proposals[i].Model
 		lv.lane.Follow(ops[i])
 	}
@@ -240,8 +242,9 @@ func (t *transaction) awaitAnswers() bool {
 	return false
 }
 
-// committed returns the grant of a landed transaction at a level. DynamoDB returns no image for a
-// transaction, so the image is computed, and the lane reads the bucket before it denies.
+// committed returns the grant of a landed transaction at a level, and books the slots that it took. DynamoDB
+// returns no image for a transaction, so it computes the image and gives it to the lane, which reads the bucket
+// before it denies.
 func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	image := p.View.Image
 	if image == nil {
@@ -257,7 +260,7 @@ func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	r := lane.Result{Image: image, Config: p.View.Config, Now: p.View.Now, Down: p.Beyond, Model: p.Model}
 	if p.Rows.HasMoves() {
 		beside := lane.BesideOf(lv.lane)
-		beside.TookTogether(&r, p.Rows)
+		beside.BookSlots(&r, p.Rows)
 	}
 	return r
 }

@@ -8,7 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Wait is Take that blocks until the amounts fit.
+// Wait takes the amounts of a request as Take does, and waits until they fit. It fails for a denial that no
+// wait helps, or whose wait exceeds ctx's deadline. memory reports whether the call was decided without a
+// bucket.
 func (d *Desk) Wait(ctx context.Context, r *Request) (c *Call, memory bool, err error) {
 	w := waiting{desk: d, request: r, came: d.Clock()}
 	return w.wait(ctx)
@@ -28,7 +30,8 @@ type waiting struct {
 	looked time.Time
 }
 
-// wait acquires, and stands in line while it is denied.
+// wait takes the amounts, and while they are denied stands in line and tries again. It leaves the line at its
+// end. The error is a reason.
 func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 	defer w.at.quit()
 	slept := false // the try came at the exact time
@@ -53,7 +56,7 @@ func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 		}
 		if slept && w.desk.modeOf(w.request) == Transaction && c.levels.countAsked() > 1 {
 			beside := lane.BesideOf(w.at.lane)
-			beside.Lose(w.at.waiter, w.desk.Clock()) // in a transaction: no lane carried the try
+			beside.RecordLoss(w.at.waiter, w.desk.Clock()) // in a transaction: no lane carried the try
 		}
 		if slept, err = w.awaitTurn(ctx, denial); err != nil {
 			return nil, memory, err
@@ -72,7 +75,7 @@ func waitOutside(err error) (time.Duration, bool) {
 		return busy.RetryAfter, true
 	}
 	if paused, ok := findReason[*Paused](err); ok {
-		return paused.spread(), true
+		return paused.spreadWait(), true
 	}
 	return 0, false
 }
@@ -93,7 +96,8 @@ func (w *waiting) ensureWaiter() {
 	}
 }
 
-// waitOut waits for d. It returns err if ctx's deadline is earlier than that.
+// waitOut waits for d and returns nil. It returns err at once if ctx's deadline is earlier than that, and the
+// error of ctx or ErrClosed if the wait is cut short.
 func (w *waiting) waitOut(ctx context.Context, d time.Duration, err error) error {
 	if deadline, ok := ctx.Deadline(); ok && d > time.Until(deadline) {
 		return err
@@ -132,7 +136,8 @@ func (w *waiting) standInLine(c *Call, denial *Denied) bool {
 	return false
 }
 
-// joinLine puts the waiter into the line of a level of its call. The scarce limits deny it.
+// joinLine puts the waiter into the line of a level of its call, and out of another line. It stores there the
+// level's amounts, and the scarce limits that deny them.
 func (w *waiting) joinLine(c *Call, lv *level, scarce []string) {
 	w.ensureWaiter()
 	at := &w.at
@@ -142,13 +147,14 @@ func (w *waiting) joinLine(c *Call, lv *level, scarce []string) {
 		at.lane, at.line = remembered, lane.LineOf(remembered, w.request.Batch)
 		at.line.Join(at.waiter)
 	}
-	at.line.Lacks(at.waiter, lv.asked, scarce, lv.cfg)
+	at.line.RecordDenial(at.waiter, lv.asked, scarce, lv.cfg)
 }
 
 // aside is the reason of a waiter that stands in line before its first try, because the waiters of other processes
 // compete for a level's bucket.
 type aside struct{ level *level }
 
+// Error says that others compete for the bucket. No user sees it.
 func (*aside) Error() string { return "others compete for the bucket" }
 
 // checkContest returns an *aside if waiters of other processes compete for the bucket of a level: Wait then joins
@@ -167,7 +173,7 @@ func (t *taking) checkContest() error {
 	return nil
 }
 
-// namesOf returns the limits of amounts.
+// namesOf returns the names of the limits of amounts, in their order.
 func namesOf(amounts []plan.Signed) (names []string) {
 	for _, a := range amounts {
 		names = append(names, a.Name)
@@ -184,7 +190,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, er
 	at, clock, configs := &w.at, w.desk.Clock, w.desk.Routes.configs
 	w.expected, w.looked = clock(), clock()
 	if denial != nil { // as it says itself
-		w.expected = w.expected.Add(denial.nextLook())
+		w.expected = w.expected.Add(denial.nextTryIn())
 	}
 	beside := lane.BesideOf(at.lane)
 	for unwoken := true; ; {
@@ -210,7 +216,7 @@ func (w *waiting) awaitTurn(ctx context.Context, denial *Denied) (slept bool, er
 		}
 		if unwoken = ended != byWake; ended == byTime && t.look <= t.recheck {
 			beside = lane.BesideOf(at.lane)
-			_ = beside.Look(ctx) // others may have filled it, by hand or by give-backs
+			_ = beside.ReadBucket(ctx) // others may have filled it, by hand or by give-backs
 			w.looked = clock()
 		}
 	}
@@ -234,7 +240,8 @@ type turn struct {
 // mayTry reports whether the waiter may try now. A head that does not know its time tries, too.
 func (t turn) mayTry() bool { return t.called || t.head && (!t.known || t.try <= 0) }
 
-// turnOf computes the waiter's turn. unwoken means that nothing has woken it since the last call.
+// turnOf computes the waiter's turn, and applies a changed configuration to the line. unwoken means that
+// nothing has woken the waiter since the last call.
 func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	at, clock := &w.at, w.desk.Clock
 	head, called := at.line.MayTry(at.waiter)
@@ -257,7 +264,7 @@ func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	t := turn{head: head, left: left, known: known, try: never, look: never, recheck: recheck}
 	if head {
 		now, beside := clock(), lane.BesideOf(at.lane)
-		try, look := beside.Next(at.waiter, now.Add(left), w.looked, w.desk.Routes.configs.TTL(), now)
+		try, look := beside.NextTry(at.waiter, now.Add(left), w.looked, w.desk.Routes.configs.TTL(), now)
 		t.try, t.look = try.Sub(now), look.Sub(now)
 	}
 	return t

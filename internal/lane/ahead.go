@@ -74,7 +74,8 @@ func (s *aheads) remove(a *Ahead) {
 	delete(s.holding, a)
 }
 
-// close lets all prefetched tokens lapse, because the limiter is closed.
+// close ends all prefetching, because the limiter closes: add returns false from then on. It lets all
+// prefetched tokens lapse.
 func (s *aheads) close() {
 	s.mu.Lock()
 	s.closed.Store(true)
@@ -88,9 +89,9 @@ func (s *aheads) close() {
 	}
 }
 
-// Serve takes amounts from the stock, all or nothing. r shows the last image of the bucket. sent is the
-// time of the debit, for PutBack. It serves nobody while others wait in line, nor a call with limits of
-// its own. ctx is the call's context, for its values.
+// Serve takes amounts from the stock, all or nothing, and queues a prefetch if little is left. r shows the last
+// image, and sent is the time of the debit in ms since Registry.Began, for PutBack. ok is false if the stock
+// lacks an amount, while others wait in line, and for a call with limits of its own.
 func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
 	if cfg.Override || a.line.Waited() {
 		return r, 0, false
@@ -108,7 +109,8 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 // since Registry.Began, for the age of prefetched tokens.
 type Instant struct{ MS, Elapsed int64 }
 
-// ServeNeeds serves needs that no level above counts. It returns the last image of the bucket.
+// ServeNeeds serves needs that no level above counts, all or nothing, and returns the last image of the bucket.
+// ok is false if the stock lacks an amount, if nothing is needed, and while others wait in line.
 func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
 	if a.line.Waited() {
 		return nil, false
@@ -128,27 +130,29 @@ func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Con
 	return a.known.image, ok
 }
 
-// serve takes amounts from the stock, and queues a prefetch if little is left. mu must be held.
+// serve takes amounts from the stock, all or nothing, and reports them to a.served. sent is the time of their
+// debit, in ms since Registry.Began. It queues a prefetch if little is left; mu must be held.
 func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
 	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {
-		a.reportServed(ctx, asked, a.stock.debited.Of(), sent, false)
+		a.reportServed(ctx, asked, a.stock.debited.IncarnationID(), sent, false)
 	}
 	if low {
 		a.queue(a.fetchOp(cfg))
 	}
-	a.lapseLater()
+	a.startLapseTimer()
 	return sent, ok
 }
 
-// PutBack returns served amounts to the stock, because another level denied the call. The tokens keep
-// their age.
+// PutBack returns served amounts to the stock, because another level denied the call, and reports that to
+// a.served. The tokens keep their age; they lapse if the stock has another configuration, and are lost with
+// their bucket.
 func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading, sent int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.stock.putBack(asked, r, sent, a.among.now())
-	a.reportServed(ctx, asked, r.Image.Of(), sent, true)
-	a.lapseLater()
+	a.reportServed(ctx, asked, r.Image.IncarnationID(), sent, true)
+	a.startLapseTimer()
 }
 
 // reportServed reports served amounts, or their return, to a.served. mu must be held.
@@ -165,27 +169,30 @@ func (a *Ahead) queue(o *Op) {
 	}
 }
 
-// fetchOp makes the take of a prefetch; nil if no prefetch is due. mu must be held.
+// fetchOp returns a new take that prefetches tokens, and marks the stock as fetching. It returns nil if no
+// prefetch is due, while callers wait in line, while the bucket is silent, and after the limiter is closed. mu
+// must be held.
 func (a *Ahead) fetchOp(cfg *plan.Config) *Op {
 	if a.line.Waited() || a.contact.silent() || a.among.closed.Load() {
 		return nil
 	}
-	return a.booked(a.stock.fetchOp(cfg, a.known, a.among.nowMS(), a.among.now()))
+	return a.bindOutcome(a.stock.fetchOp(cfg, a.known, a.among.nowMS(), a.among.now()))
 }
 
-// lapsedOp makes the adjust that takes lapsed tokens off the counter; nil if nothing has
-// lapsed. mu must be held.
-func (a *Ahead) lapsedOp() *Op { return a.booked(a.stock.lapsedOp(a.known)) }
+// lapsedOp removes the lapsed tokens from the stock and returns the adjust that takes them off the bucket's
+// counter. It returns nil if nothing has lapsed, or if the bucket is gone. mu must be held.
+func (a *Ahead) lapsedOp() *Op { return a.bindOutcome(a.stock.lapsedOp(a.known)) }
 
-// booked makes an op of the stock book its outcome. o may be nil.
-func (a *Ahead) booked(o *Op) *Op {
+// bindOutcome makes bookOutcome receive the outcome of an op of the stock, and returns the op. o may be nil.
+func (a *Ahead) bindOutcome(o *Op) *Op {
 	if o != nil {
 		o.onOutcome = func(r Result) { a.bookOutcome(o, r) }
 	}
 	return o
 }
 
-// bookOutcome books the outcome of an op of the stock.
+// bookOutcome applies the outcome of an op of the stock: prefetched tokens join the stock, and lapsed tokens
+// wait again if their write failed. Amounts with an unknown outcome count as in doubt.
 func (a *Ahead) bookOutcome(o *Op, r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -193,12 +200,12 @@ func (a *Ahead) bookOutcome(o *Op, r Result) {
 		a.among.doubt(doubt)
 		return
 	}
-	a.lapseLater()
+	a.startLapseTimer()
 }
 
-// rideIn lets a write that is made anyway also carry a prefetch and take lapsed tokens off the counter.
-// It adds the ops to the batch, and returns them. mu must be held.
-func (a *Ahead) rideIn(b *batch) (added []*Op) {
+// addToBatch adds to a batch with takes an op that takes lapsed tokens off the counter, and a prefetch if one
+// is due. It marks both as carried and returns them; nil for a batch without takes. mu must be held.
+func (a *Ahead) addToBatch(b *batch) (added []*Op) {
 	if len(b.takes) == 0 {
 		return nil
 	}
@@ -213,18 +220,20 @@ func (a *Ahead) rideIn(b *batch) (added []*Op) {
 	return added
 }
 
-// count updates the stock's estimates from a landed write, which was decided from a view.
-func (a *Ahead) count(carried []*Op, v plan.View, answer Answer) {
+// learnLanded updates the stock's estimates of demand and of the process's part of the traffic, from a landed
+// write. v is the view from which the write was decided. It does nothing if the answer has no image.
+func (a *Ahead) learnLanded(carried []*Op, v plan.View, answer Answer) {
 	if !answer.Seen || answer.Image == nil {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.stock.counted(carried, v.Image, answer.Image, a.among.now())
+	a.stock.learnLanded(carried, v.Image, answer.Image, a.among.now())
 }
 
-// lapseLater starts the timer that lets held tokens lapse. mu must be held.
-func (a *Ahead) lapseLater() {
+// startLapseTimer starts the timer that lets held tokens lapse, unless it runs or no token is held. After the
+// limiter is closed it lets all lapse at once. mu must be held.
+func (a *Ahead) startLapseTimer() {
 	if a.stock.timer != nil || !a.stock.parcels.HasTokens() {
 		return
 	}
@@ -232,11 +241,12 @@ func (a *Ahead) lapseLater() {
 		a.lapseFinally()
 		return
 	}
-	a.stock.timer = time.AfterFunc(a.stock.horizon, a.lapse)
+	a.stock.timer = time.AfterFunc(a.stock.horizon, a.lapseOld)
 }
 
-// lapse lets old tokens lapse, and queues a write that takes them off the counter.
-func (a *Ahead) lapse() {
+// lapseOld is the timer's function: it lets old tokens lapse, and starts the timer again while tokens are held.
+// It queues a write that takes lapsed tokens off the counter once they have waited for a horizon.
+func (a *Ahead) lapseOld() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stock.timer == nil {
@@ -252,10 +262,11 @@ func (a *Ahead) lapse() {
 	if due {
 		a.writeLapsed()
 	}
-	a.stock.timer = time.AfterFunc(a.stock.wait(now), a.lapse)
+	a.stock.timer = time.AfterFunc(a.stock.wait(now), a.lapseOld)
 }
 
-// writeLapsed queues a write that takes lapsed tokens off the counter. mu must be held.
+// writeLapsed queues a write that takes lapsed tokens off the counter. It does nothing while the bucket or the
+// table does not answer. mu must be held.
 func (a *Ahead) writeLapsed() {
 	if !a.contact.Away() {
 		a.queue(a.lapsedOp())
@@ -269,7 +280,8 @@ func (a *Ahead) lapseAll() {
 	a.lapseFinally()
 }
 
-// lapseFinally lets everything lapse because the limiter is closed. mu must be held.
+// lapseFinally stops the timer and lets all tokens lapse, because the limiter is closed. Lapsed tokens for
+// which no write could be queued count as in doubt. mu must be held.
 func (a *Ahead) lapseFinally() {
 	a.stock.stop()
 	if a.writeLapsed(); a.stock.parcels.HasLapsed() {

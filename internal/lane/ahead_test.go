@@ -82,7 +82,7 @@ func TestServesNobody(t *testing.T) {
 		assert.False(t, ok)
 		assert.False(t, AheadOf(l).stock.parcels.HasTokens())
 		assert.Nil(t, AheadOf(l).lapsedOp(), "with the bucket its counter is gone")
-		AheadOf(l).lapse()
+		AheadOf(l).lapseOld()
 	})
 }
 
@@ -139,7 +139,7 @@ func TestHeldWhileTheBucketIsNotKnown(t *testing.T) {
 		assert.EqualValues(t, 2*token, held(l))
 		AheadOf(l).stock.parcels.LapseAll()
 		assert.NotNil(t, AheadOf(l).lapsedOp(), "its counter is there, for all that is known")
-		AheadOf(l).lapse()
+		AheadOf(l).lapseOld()
 	})
 }
 

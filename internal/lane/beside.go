@@ -27,13 +27,15 @@ func BesideOf(l *Lane) Beside {
 	return Beside{l.owner, l, l.site(), l.Memory.sight, l.queue.givesBack()}
 }
 
-// Tight reports whether the bucket may well deny amounts now, by its last image.
+// Tight reports whether amounts would leave less than a tenth of a limit's burst now, by the last image. It is
+// false without an image.
 func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
 }
 
-// Look reads the bucket, and gives the lane its image.
-func (b *Beside) Look(ctx context.Context) error {
+// ReadBucket reads the bucket into its own copy of the sight, and gives the image to the lane. It retries a
+// throttled read.
+func (b *Beside) ReadBucket(ctx context.Context) error {
 	l, owner := b.lane, b.owner
 	image, asked, err := b.site.ReadPatiently(ctx, b.known.hint())
 	if err != nil {
@@ -54,7 +56,7 @@ func (b *Beside) Look(ctx context.Context) error {
 // exist, older reads the bucket of the older layout that a call would take over; the lane does not see
 // that one. older may be nil.
 func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(context.Context) (*schema.Image, error)) (plan.View, error) {
-	if err := b.Look(ctx); err != nil {
+	if err := b.ReadBucket(ctx); err != nil {
 		return plan.View{}, err
 	}
 	if b.known.image == nil && older != nil {
@@ -72,7 +74,8 @@ func (b *Beside) MarkDenial(limit string) {
 	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit)
 }
 
-// view applies the configuration of a take to the known image.
+// view returns the known image under the configuration of a take. It reads the configuration again if the image
+// may have a newer one that matters.
 func (b *Beside) view(ctx context.Context, o *Op) (plan.View, error) {
 	return b.site.View(ctx, &b.known, &batch{takes: o.asList(), cfg: o.cfg}, b.owner.NowMS())
 }
@@ -95,12 +98,13 @@ type Proposal struct {
 	Returning bool
 }
 
-// Propose decides how to charge the bucket as a part of a transaction, for a caller. refused is the number of
-// refusals of its call. A denial needs an image at most a second old. So does every proposal if certain is set.
+// Propose decides how a take would charge the bucket as a part of a transaction, and sends no write. It reads
+// the bucket if a denial, or with certain any proposal, would be from an image older than a second. refused is
+// the number of refusals of the call.
 func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, by Caller, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
 	o.Refusals, o.Model, o.Batch = refused, model, by.Batch
-	v, err := b.recent(ctx, o, certain)
+	v, err := b.recentView(ctx, o, certain)
 	if err != nil {
 		return Proposal{}, err
 	}
@@ -118,11 +122,13 @@ func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.S
 	return Proposal{View: v, Write: d.Write, Rows: d.Rows, Beyond: o.Down, Model: o.Model, Waits: o.Fate == plan.Denied, Left: left, Returning: b.returning}, nil
 }
 
-// recent applies the configuration of a take to a recent image of the bucket.
-func (b *Beside) recent(ctx context.Context, o *Op, certain bool) (plan.View, error) {
+// recentView returns the bucket under the configuration of a take. It reads the bucket first without a known
+// image, or if that is old and does not fit the take, is nearly empty, or certain is set. It returns a *Failure
+// with the reason Outdated for a limit that does not exist.
+func (b *Beside) recentView(ctx context.Context, o *Op, certain bool) (plan.View, error) {
 	for look := !b.known.known || b.known.isWary(o.asList(), 0, b.owner.NowMS()); ; look = true {
 		if look {
-			if err := b.Look(ctx); err != nil {
+			if err := b.ReadBucket(ctx); err != nil {
 				return plan.View{}, err
 			}
 		}
@@ -145,15 +151,15 @@ func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	return LineOf(b.lane, w.batch).due(w, b.known.image, b.owner.SureMS(), now)
 }
 
-// Next returns the instants of the next try and the next look of a head with amounts that are there at exact; looked
-// is that of its last look. A head that does not compete with other processes looks more rarely the longer no other
-// process has used the bucket: every rarely without a sign of one.
-func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, now time.Time) (try, look time.Time) {
+// NextTry returns the instants at which a head next tries, and next reads the bucket. Its amounts are there at
+// exact, and looked is its last read. A head that does not compete reads more rarely the longer no other
+// process has used the bucket, at most every rarely.
+func (b *Beside) NextTry(w *Waiter, exact, looked time.Time, rarely time.Duration, now time.Time) (try, look time.Time) {
 	if b.known.known {
 		if heard := time.UnixMilli(b.known.crowding.Heard); heard.After(looked) {
 			looked = heard
 		}
-		if at, next, ok := LineOf(b.lane, w.batch).next(w, b.known.image, b.knownCalls(now), milliseconds(exact), milliseconds(looked), milliseconds(now)); ok {
+		if at, next, ok := LineOf(b.lane, w.batch).nextTry(w, b.known.image, b.knownCalls(now), milliseconds(exact), milliseconds(looked), milliseconds(now)); ok {
 			return instant(at), instant(next)
 		}
 	}
@@ -164,7 +170,8 @@ func (b *Beside) Next(w *Waiter, exact, looked time.Time, rarely time.Duration, 
 	return exact, looked.Add(rarely)
 }
 
-// knownCalls returns the process's knowledge of the calls in a bucket with slots.
+// knownCalls returns the mean duration of this process's calls in ms, and whether other processes use the
+// bucket. It is empty for a bucket without slots.
 func (b *Beside) knownCalls(now time.Time) (c plan.Calls) {
 	if b.known.image != nil && b.known.image.Set.Slots {
 		c.Mean = b.owner.SlotsOf(b.lane).meanCall()
@@ -180,13 +187,14 @@ const (
 	looksPerQuiet = 30
 )
 
-// Lose records that a try outside the lane came too late: others were first.
-func (b *Beside) Lose(w *Waiter, now time.Time) {
-	LineOf(b.lane, w.batch).lost([]*Waiter{w}, b.known.image, milliseconds(now))
+// RecordLoss records in the line that a waiter's try outside the lane came too late, because others were first.
+func (b *Beside) RecordLoss(w *Waiter, now time.Time) {
+	LineOf(b.lane, w.batch).recordLoss([]*Waiter{w}, b.known.image, milliseconds(now))
 }
 
-// LeaveNote writes the note that a waiter has to leave in the item, if it has one and the item's has not changed. Who
-// fails to leave it goes on as before.
+// LeaveNote writes the waiter's pending note to the bucket's item, if the item still has the note that was
+// seen. It does nothing without a pending note, and never tries one twice. If the role forbids notes, the line
+// leaves none for a while.
 func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
 	n := LineOf(b.lane, w.batch).takeNote(w)
 	if n == nil {
@@ -198,15 +206,15 @@ func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
 	case a.Err == nil:
 		b.site.Contact.NoteAnswer()
 	case ddb.DeniesAccess(a.Err):
-		b.lane.extra.orNew().mute(float64(b.owner.NowMS()))
+		b.lane.extra.loadOrMake().muteNotes(float64(b.owner.NowMS()))
 	}
 	if a.Seen {
 		b.lane.Memory.Observe(a.Image, asked)
 	}
 }
 
-// Disputed reports whether the bucket again has limits of other callers under which the waiter has
-// already tried.
+// Disputed reports whether the bucket again has limits of other callers under which the waiter has already
+// tried. It is false at the first such limits, which it stores in the waiter, and if no image is known.
 func (b *Beside) Disputed(w *Waiter) bool {
 	return b.known.known && LineOf(b.lane, w.batch).disputed(w, b.known.image)
 }
@@ -220,12 +228,14 @@ func (b *Beside) LastResult(cfg *plan.Config) Result {
 	return Result{Image: b.known.image, Config: cfg, Now: b.owner.NowMS(), Degraded: true}
 }
 
-// TookTogether books the slots that a committed transaction took from the bucket, and gives r their windows.
-func (b *Beside) TookTogether(r *Result, rows plan.Rows) {
+// BookSlots counts the slots that a committed transaction took from the bucket as open, and adds their windows
+// to r. It sets the timer that renews them.
+func (b *Beside) BookSlots(r *Result, rows plan.Rows) {
 	b.owner.SlotsOf(b.lane).grantTogether(r, rows)
 }
 
-// SlotWait returns an estimate of the time until a slot is free, in ms, at a limit of n.
+// SlotWait returns an estimate, in ms, of the time until a slot is free at a limit of n; 1000 before a call has
+// ended.
 func (b *Beside) SlotWait(limit string, n int64) int64 {
 	return b.owner.SlotsOf(b.lane).wait(limit, n)
 }

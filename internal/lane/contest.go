@@ -16,7 +16,7 @@ import (
 // milliseconds returns an instant in Unix ms, with fractions.
 func milliseconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 
-// instant is the inverse of milliseconds.
+// instant converts Unix ms with fractions to a time, rounded up to a microsecond.
 func instant(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(ms * 1000))) }
 
 // headOf returns a waiter as the head of the line, by an image under its configuration; exact is the instant at
@@ -38,16 +38,16 @@ func (l *Line) isContended(now time.Time) bool {
 	return l.contest.IsContended(milliseconds(now))
 }
 
-// next returns the instants of the try and the next look of a head with amounts that are there at exact; looked is
-// that of the last look. All are in Unix ms. ok is false if no other process competes or has a reservation, and
-// the head waits for no slot.
-func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, looked, now float64) (try, look float64, ok bool) {
+// nextTry returns the instants of a head's next try and next read, in Unix ms; its amounts are there at exact,
+// looked is its last read. It updates the contest, and may give the waiter a note to leave. ok is false if no
+// other process competes or has a reservation, and the head waits for no slot.
+func (l *Line) nextTry(w *Waiter, image *schema.Image, calls plan.Calls, exact, looked, now float64) (try, look float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, 0, false
 	}
-	h, seen := l.headOf(w, image, exact, now, calls), image.Notes.Of(w.batch)
+	h, seen := l.headOf(w, image, exact, now, calls), image.Notes.NoteFor(w.batch)
 	var note *schema.Note
 	if l.contest, note = l.contest.SeeNote(seen, now).SeeSlots(h, seen, now); note != nil {
 		w.note = &leaving{note: note, seen: seen}
@@ -62,15 +62,15 @@ func (l *Line) next(w *Waiter, image *schema.Image, calls plan.Calls, exact, loo
 	return try, l.contest.NextLook(h, seen, looked, w.try.Chance, now), true
 }
 
-// seeNote records the note of an image.
+// seeNote records the note of an image in the line's contest. n may be nil.
 func (l *Line) seeNote(n *schema.Note, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contest = l.contest.SeeNote(n, now)
 }
 
-// look records the answer to a read of the bucket.
-func (l *Line) look(now float64) {
+// recordLook records in the line's contest that the bucket was read at now, in Unix ms.
+func (l *Line) recordLook(now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contest = l.contest.RecordLook(now)
@@ -85,10 +85,11 @@ func (l *Line) staleFor(takes []*Op, image *schema.Image, now int64) int64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.contest.TryImage(image.Notes.Of(batch), float64(now))
+	return l.contest.TryImage(image.Notes.NoteFor(batch), float64(now))
 }
 
-// leaveNotes makes a decided write leave the notes of the waiters whose takes it carries.
+// leaveNotes adds to a decided write the notes of the waiters whose takes it carries, one for each class of
+// waiters. It adds none while no other process competes.
 func (c *claims) leaveNotes(w *plan.Write, carried []*Op, rows plan.Rows, v plan.View) {
 	if len(c.heads) > 0 && c.contest.IsContended(float64(v.Now)) {
 		w.LeaveNote(c.noteOf(carried, rows, v, false), false)
@@ -107,38 +108,40 @@ func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *sch
 	o, now, r := ops[first], float64(v.Now), v.Reading()
 	r.Batch = batch
 	h := plan.HeadOf(r, c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{})
-	return c.contest.NextNote(h, v.Image.Notes.Of(batch), rows.IdleTime(batch), now)
+	return c.contest.NextNote(h, v.Image.Notes.NoteFor(batch), rows.IdleTime(batch), now)
 }
 
-// mute records that the process's role may not write notes.
-func (l *Line) mute(now float64) {
+// muteNotes records in the line's contest that the process's role must not write notes.
+func (l *Line) muteNotes(now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contest = l.contest.MuteNotes(now)
 }
 
-// won records that a take of waiters has landed, with the image after it: all of them draw their next tries anew.
-func (l *Line) won(image *schema.Image, now float64) {
+// recordWin records in the line's contest that a take of waiters has landed, with the image after it. It resets
+// the next try of every waiter in line.
+func (l *Line) recordWin(image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.contest = l.contest.RecordWin(now); image != nil {
-		l.contest = l.contest.SeeNote(image.Notes.Of(l.first != nil), now)
+		l.contest = l.contest.SeeNote(image.Notes.NoteFor(l.first != nil), now)
 	}
 	for _, w := range l.waiters {
 		w.try = plan.Try{}
 	}
 }
 
-// lost records that a try of waiters came too late: others were first. The try is the head's, and the others came
-// along. image is the bucket then. The head leaves the note that its waiter now has, if any.
-func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
+// recordLoss records in the line's contest that a head's try came too late, because others were first; the
+// others of tried came along. image is the bucket then. It resets the head's next try, and may give it a note
+// to leave.
+func (l *Line) recordLoss(tried []*Waiter, image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.batch == (l.first != nil) && w.head })
 	if at < 0 || image == nil || tried[at].cfg == nil {
 		return
 	}
-	w, seen := tried[at], image.Notes.Of(l.first != nil)
+	w, seen := tried[at], image.Notes.NoteFor(l.first != nil)
 	r := plan.Reading{Image: image, Config: w.cfg, Now: int64(now), Batch: w.batch}
 	var f plan.Forecast
 	wait, _ := f.Wait(r, w.amounts)
@@ -160,7 +163,7 @@ func (l *Line) lost(tried []*Waiter, image *schema.Image, now float64) {
 // leaving is a note that a head leaves in the item in place of the one that was seen, nil for none.
 type leaving struct{ note, seen *schema.Note }
 
-// takeNote returns the note that a waiter has to leave, once; nil without one.
+// takeNote removes and returns the note that a waiter has to leave; nil without one.
 func (l *Line) takeNote(w *Waiter) *leaving {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -29,8 +29,8 @@ type extra struct {
 // extras is the place of the extra parts in a lane.
 type extras struct{ atomic.Pointer[extra] }
 
-// orNew returns the extra parts, and makes them at their first use.
-func (e *extras) orNew() *extra {
+// loadOrMake returns the extra parts, and makes them at their first use.
+func (e *extras) loadOrMake() *extra {
 	if x := e.Load(); x != nil {
 		return x
 	}
@@ -60,25 +60,25 @@ func (e *extras) pacer() *pacer {
 // noteArrival is called with each op before it is queued. It calls the waiters that fit next to a waiter's op,
 // so that its write carries them too. known is the lane's sight of the bucket. The lane's mutex must be held.
 func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
-	if o.Waiter != nil && known.current(o.cfg) {
+	if o.Waiter != nil && known.isCurrent(o.cfg) {
 		now := plan.DecidedAt(known.image, o.cfg, access.SureMS, access.NowMS())
 		x.lineOf(o.Batch).callAlong(o.Waiter, plan.View{Image: known.image, Config: o.cfg, Now: now})
 	}
 	x.gather.noteArrival(o)
 }
 
-// joinBatch is called with the batch of the next write, which starts at now. It returns the ops of a prefetch
-// that it adds to the batch. The lane's mutex must be held.
+// joinBatch is called with the batch of the next write, which starts at now. It tells gather, adds the ops of a
+// prefetch to the batch, and returns these. The lane's mutex must be held.
 func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
 	x.gather.noteStart(len(b.takes), now)
 	if x.ahead == nil {
 		return nil
 	}
-	return x.ahead.rideIn(b)
+	return x.ahead.addToBatch(b)
 }
 
-// noteStart is called before a write of ops is sent. elapsed is the current instant in ms, by the clock that
-// never goes back; the age of prefetched tokens counts from it.
+// noteStart is called before a write of ops is sent. It tells the pacer, and stores elapsed in each prefetch as
+// the time of its debit. elapsed is in ms since Registry.Began.
 func (x *extra) noteStart(carried []*Op, elapsed int64) {
 	if p := x.pacer.Load(); p != nil {
 		p.recordStart()
@@ -90,42 +90,44 @@ func (x *extra) noteStart(carried []*Op, elapsed int64) {
 	}
 }
 
-// noteLanded is called with a landed write of ops, decided from a view, and its effect on the limits.
+// noteLanded updates the pacer and the prefetch estimates after a landed write of ops. v is the view from which
+// it was decided, and rows its effect on the limits.
 func (x *extra) noteLanded(carried []*Op, v plan.View, rows plan.Rows, a Answer) {
 	if p := x.pacer.Load(); p != nil {
-		p.landed(rows)
+		p.recordWrite(rows)
 	}
 	if x.ahead != nil {
-		x.ahead.count(carried, v, a)
+		x.ahead.learnLanded(carried, v, a)
 	}
 }
 
-// noteRefused is called after a refused write, before its ops are decided again.
+// noteRefused tells the pacer that a write was refused, before its ops are decided again.
 func (x *extra) noteRefused() {
 	if p := x.pacer.Load(); p != nil {
 		p.recordRefusal()
 	}
 }
 
-// noteDenial is called after the denial of a take.
+// noteDenial tells the pacer that a take was denied.
 func (x *extra) noteDenial() {
 	if p := x.pacer.Load(); p != nil {
 		p.recordDenial()
 	}
 }
 
-// noteMaintenance is called with the effect of a write of pending updates on the limits. It is no traffic.
+// noteMaintenance tells the pacer the effect of a write of pending updates on the limits. Such a write does not
+// count as traffic.
 func (x *extra) noteMaintenance(rows plan.Rows) {
 	if p := x.pacer.Load(); p != nil {
-		p.beside(rows)
+		p.recordMaintenance(rows)
 	}
 }
 
-// noteImage is called with each new image of the bucket, at an instant in Unix ms. It wakes the heads of the line,
-// because they may have to wait less now.
+// noteImage is called with each new image of the bucket, at an instant in Unix ms. It tells the pacer, records
+// the image's notes in the contests, and wakes the heads, because they may have to wait less now.
 func (x *extra) noteImage(image *schema.Image, now int64) {
 	if p := x.pacer.Load(); p != nil {
-		p.see(image)
+		p.recordImage(image)
 	}
 	if image != nil && image.Notes != nil {
 		x.seeNotes(image.Notes, float64(now))
@@ -133,7 +135,7 @@ func (x *extra) noteImage(image *schema.Image, now int64) {
 	x.wakeHeads()
 }
 
-// wakeHeads wakes the heads of the line, if there are any.
+// wakeHeads wakes the heads of both lines, those of interactive and of batch waiters.
 func (x *extra) wakeHeads() {
 	if x.line.Waited() {
 		x.line.WakeHeads()
@@ -143,7 +145,7 @@ func (x *extra) wakeHeads() {
 	}
 }
 
-// seeNotes records the notes of an image.
+// seeNotes records the notes of an image in the contests of both lines.
 func (x *extra) seeNotes(n *schema.Notes, now float64) {
 	x.line.seeNote(n.Interactive, now)
 	if n.Batch != nil {
@@ -151,29 +153,29 @@ func (x *extra) seeNotes(n *schema.Notes, now float64) {
 	}
 }
 
-// noteLook records a read of the bucket.
-func (x *extra) noteLook(now float64) {
+// recordLook records in each line with waiters that the bucket was read at now, in Unix ms.
+func (x *extra) recordLook(now float64) {
 	if x.line.Waited() {
-		x.line.look(now)
+		x.line.recordLook(now)
 	}
 	if b := x.batches.Load(); b != nil && b.Waited() {
-		b.look(now)
+		b.recordLook(now)
 	}
 }
 
-// noteLosses records that the tries of waiters came too late. image is the bucket then.
+// noteLosses records in both lines that the tries of waiters came too late. image is the bucket then.
 func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {
-	x.line.lost(tried, image, now)
+	x.line.recordLoss(tried, image, now)
 	if b := x.batches.Load(); b != nil {
-		b.lost(tried, image, now)
+		b.recordLoss(tried, image, now)
 	}
 }
 
-// mute records that the process's role may not write notes.
-func (x *extra) mute(now float64) {
-	x.line.mute(now)
+// muteNotes records in both lines that the process's role must not write notes.
+func (x *extra) muteNotes(now float64) {
+	x.line.muteNotes(now)
 	if b := x.batches.Load(); b != nil {
-		b.mute(now)
+		b.muteNotes(now)
 	}
 }
 
@@ -202,7 +204,8 @@ func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
 	return c.leftTo(rank, nil, r, nil)
 }
 
-// leftToPlace is leftTo for a caller that does not wait but has a place in the line. ok is false if none is for it.
+// leftToPlace returns the amounts that a take must leave to the waiters before a place, for a caller that does
+// not wait. ok is false if no place in the line holds its amounts.
 func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Promises, ok bool) {
 	c := x.claims()
 	p := c.of(r.Batch).placeFor(amounts, nil, r.Now)
@@ -212,10 +215,11 @@ func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Pr
 	return c.leftTo(LastRank, nil, r, p), true
 }
 
-// noteGrant is called with each op that a landed write carried, before it ends. The lane's mutex must be held.
+// noteGrant is called with each op that a landed write carried, before it ends. It marks the op's waiter as
+// served, removes the op's place from the line, and counts takes for gather. The lane's mutex must be held.
 func (x *extra) noteGrant(o *Op) {
 	if o.Waiter != nil {
-		x.lineOf(o.Batch).served(o.Waiter)
+		x.lineOf(o.Batch).markServed(o.Waiter)
 	}
 	if o.place != nil {
 		x.lineOf(o.Batch).dropPlace(o.place)
@@ -228,7 +232,7 @@ func (x *extra) noteGrant(o *Op) {
 // writeWait returns the time until the next write may start; 0 for at once.
 func (x *extra) writeWait() time.Duration {
 	if p := x.pacer.Load(); p != nil {
-		return p.left()
+		return p.timeLeft()
 	}
 	return 0
 }
@@ -241,7 +245,7 @@ func (x *extra) throttle(at *Bucket, passed func() int64, read bool, trip time.D
 		p = newPacer(passed)
 		p.entity, p.resource = at.Entity, at.Resource
 	}
-	p.throttled(read, trip, cause)
+	p.recordThrottling(read, trip, cause)
 	x.pacer.Store(p)
 	return p, started
 }
@@ -249,7 +253,7 @@ func (x *extra) throttle(at *Bucket, passed func() int64, read bool, trip time.D
 // endPacing removes the pacer if the lane need not be paced any more, and returns it. It returns nil otherwise.
 func (x *extra) endPacing() *pacer {
 	p := x.pacer.Load()
-	if p == nil || !p.over() {
+	if p == nil || !p.isOver() {
 		return nil
 	}
 	x.pacer.Store(nil)
@@ -280,7 +284,8 @@ func (x *extra) othersHold(image *schema.Image) bool {
 	return own.OthersHold(image)
 }
 
-// noteEnd is called with each op that ends, and its result. The lane's mutex must be held.
+// noteEnd is called with each op that ends, and its result, so that the slots of ended calls are counted. The
+// lane's mutex must be held.
 func (x *extra) noteEnd(o *Op, r *Result) {
 	if s := x.slots.Load(); s != nil {
 		s.noteEnd(o, r)

@@ -44,6 +44,8 @@ type Failure struct {
 	Err error
 }
 
+// Error returns the number of the reason, the limit and the cause. Users see another text, which the limiter
+// makes.
 func (f *Failure) Error() string {
 	return fmt.Sprintf("lane: reason %d %s: %v", f.Reason, f.Limit, f.Err)
 }
@@ -56,9 +58,8 @@ func (f *Failure) Is(target error) bool {
 	return target == fault.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
 
-// ofConfiguration reports whether an error comes from the configuration of takes.
-// Adjusts do not need that configuration.
-func ofConfiguration(err error) bool {
+// isOfConfiguration reports whether an error comes from the configuration of takes, which adjusts do not need.
+func isOfConfiguration(err error) bool {
 	f, failed := err.(*Failure) //nolint:errorlint // nothing wraps one
 	if !failed {
 		return false
@@ -80,12 +81,12 @@ var (
 
 const writeBucket = "write the bucket"
 
-// silence returns the failure of an op that ended because its bucket does not answer.
+// silence returns a *Failure with the reason Silent, for an op whose bucket does not answer.
 func silence(cause error) *Failure {
 	return &Failure{Reason: Silent, Op: writeBucket, Err: cause}
 }
 
-// unconfirmed returns the failure of an op that may have been written.
+// unconfirmed returns a *Failure with the reason Unconfirmed, for an op that may have been written.
 func unconfirmed(op string) *Failure {
 	return &Failure{Reason: Unconfirmed, Op: op, Err: errUnrecognised}
 }
@@ -107,7 +108,8 @@ func hasAnswer(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
 }
 
-// throttling reports whether an error means that the store lacked capacity.
-func throttling(err error) bool {
+// isThrottling reports whether an error means that the store lacked capacity. It is false for nil, and if the
+// store gave no answer.
+func isThrottling(err error) bool {
 	return err != nil && !silent(err) && ddb.Classify(err, context.Background()).Verdict == ddb.Throttled
 }

@@ -81,8 +81,8 @@ type move struct {
 	brings bool
 }
 
-// dropMoney takes the part about limits of money out of a write that the role refused. It returns false for any
-// other answer.
+// dropMoney removes the part about limits of money from a write that the role refused, and the counters by
+// model of its takes. It returns false, and changes nothing, for any other answer.
 func dropMoney(a Answer, m *move) bool {
 	if !ddb.DeniesAccess(a.Err) {
 		return false
@@ -96,14 +96,15 @@ func dropMoney(a Answer, m *move) bool {
 	return true
 }
 
+// endOps adds a result of ops to the fates, so that the lane ends them with it. It does nothing without ops.
 func (f *fates) endOps(ops []*Op, r Result) {
 	if len(ops) > 0 {
 		f.ends = append(f.ends, ending{ops, r})
 	}
 }
 
-// deny denies takes that do not fit a view. loses means that other processes were first, so that their
-// waiters have lost a try.
+// deny adds denials of takes that do not fit a view to the fates. loses means that other processes were first,
+// so that the takes' waiters have lost a try.
 func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	for _, x := range unfit {
 		if loses && x.op.Waiter != nil {
@@ -113,10 +114,10 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	}
 }
 
-// choose decides the write. It returns the takes that do not fit, if the write carries nothing. They are denied, if
-// that is certain. plan.Decide chooses the ops of the write. Takes of removed limits, and adjusts
-// into a debt that cannot be stored, end. The rest is carried, denied, or left for the next write.
-func (t *decision) choose() []excluded {
+// chooseWrite decides the write and stores it with its ops. Takes that do not fit are denied or left for the
+// next write; takes of removed limits, and adjusts into too deep debt, end. If the write would carry nothing,
+// it returns the takes that do not fit, undecided.
+func (t *decision) chooseWrite() []excluded {
 	b := t.batch
 	if t.looked {
 		b.takes = t.denyAsSeen()
@@ -178,8 +179,8 @@ func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 	return carried
 }
 
-// leftTo returns the amounts that each op must leave to the waiters of the line with a lower rank,
-// without those that the write carries.
+// leftTo returns a function of an op's index: the amounts that the op must leave to waiters with a lower rank.
+// Waiters that the write carries are left out. The function also chooses the op's place in the line.
 func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 	return func(i int) plan.Promises {
 		var carried []*Waiter
@@ -210,7 +211,7 @@ func (t *decision) denyAsSeen() (takes []*Op) {
 		return t.takes
 	}
 	v.Now = t.known.seenAt
-	fit, unfit := fitting(v, t.ops(), t.waiting)
+	fit, unfit := splitFitting(v, t.ops(), t.waiting)
 	t.deny(v, unfit, true)
 	return fit[len(t.adjusts):]
 }
@@ -232,8 +233,9 @@ func (t *decision) postpone(left []excluded) {
 	t.deny(t.view, unfit, false)
 }
 
-// fitting separates the ops that fit a view, in their order, from the takes that do not.
-func fitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
+// splitFitting separates the ops that fit a view, in their order, from the takes that do not. It sets the fate
+// of each op.
+func splitFitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
 	if waiting.waits || v.Image != nil && v.Image.Notes != nil {
@@ -294,7 +296,9 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 	}
 }
 
-// judgeRefusal decides the fates of ops that others were faster than.
+// judgeRefusal decides the fates of a refused write's ops: prefetches and takes that no longer fit are denied,
+// and the others are decided again. Ops whose caller is answered end as unconfirmed if an earlier try may still
+// land.
 func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	left := t.carried
 	t.learnt.adjustsOnly, t.learnt.halvings = !left[0].Take, min(t.learnt.halvings+1, maxShareHalvings)
@@ -326,7 +330,8 @@ func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Dur
 	t.endOps(ended, Result{Err: err})
 }
 
-// doubtHidden adds the amounts that unanswered tries may have charged for the ops.
+// doubtHidden adds to t.doubt the amounts that unanswered tries may have charged for the ops, once for each
+// such try.
 func (t *decision) doubtHidden(ops []*Op, a Answer) {
 	for range a.hidden {
 		for _, o := range ops {
@@ -343,12 +348,13 @@ func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 		return ops
 	}
 	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now, InFlight: t.view.InFlight}
-	fit, unfit := fitting(v, ops, waiting)
+	fit, unfit := splitFitting(v, ops, waiting)
 	t.deny(v, unfit, true)
 	return fit
 }
 
-// decideAgain counts a refusal of the ops. Ops with too many refusals end.
+// decideAgain counts a refusal of each op and leaves the op for the next write. Ops with MaxRefusals refusals
+// end with the reason Contended.
 func (t *decision) decideAgain(ops []*Op) {
 	t.refused = true
 	var exhausted []*Op
@@ -375,7 +381,7 @@ func (m *Memory) learnAnswer(t *decision, a Answer, asked, now int64) (foreign b
 		m.sight.markStale()
 	default: // nothing landed, and the sight is as good as before; but little left is read before the next write
 		m.sight.scarce = true
-		if plan.IsShared(m.sight.shared, now) && m.sight.low(t.carried) {
+		if plan.IsShared(m.sight.shared, now) && m.sight.isLow(t.carried) {
 			m.sight.markStale()
 		}
 	}
@@ -386,9 +392,10 @@ func (m *Memory) learnAnswer(t *decision, a Answer, asked, now int64) (foreign b
 	return foreign
 }
 
-// prepareAdjusts drops give-backs to a bucket that is gone, keeps as many adjusts as one write can carry, and decides a
-// turn that only gives back; done is true then, and for a turn without ops. lost means that give-backs may be of another
-// bucket than the image's. sure is the latest time that has surely passed.
+// prepareAdjusts drops give-backs to a bucket that is gone, and limits the adjusts to those that one write can
+// carry. done is true for a turn that only gives back, which it decides, or has no ops. writes then means that
+// it has a write. lost means that give-backs may be of another bucket than the image's, and sure returns the
+// latest time that has surely passed, in Unix ms.
 func (t *decision) prepareAdjusts(lost bool, sure func() int64) (done, writes bool) {
 	if lost || !t.known.known {
 		t.dropLostRefunds()

@@ -70,13 +70,14 @@ func (g *gather) noteGrant() {
 		return
 	}
 	if g.unanswered {
-		g.answer(time.Now())
+		g.recordAnswer(time.Now())
 	}
 	g.granted++
 }
 
-// answer updates the trust by the callers of the last answer, and starts to count those of this one.
-func (g *gather) answer(now time.Time) {
+// recordAnswer updates the trust by the callers that came back after the last answer, and starts to count those
+// of this one.
+func (g *gather) recordAnswer(now time.Time) {
 	switch {
 	case g.granted < 2: // nothing was to be seen
 	case 2*g.came > g.granted:
@@ -88,7 +89,8 @@ func (g *gather) answer(now time.Time) {
 	g.watchEnds = now.Add(min(g.took, g.queued) / atOncePart) // of two writes the slow one shows too many
 }
 
-// noteArrival records that an op is queued.
+// noteArrival is called with each queued op. It counts a take that comes back at once. It ends the wait if all
+// expected takes have come or the op must not wait.
 func (g *gather) noteArrival(o *Op) {
 	if !g.watched && g.all == nil {
 		return
@@ -148,8 +150,8 @@ func (g *gather) endWait() {
 	}
 }
 
-// wait waits until all is closed, or nothing arrives for a while, or a bound has passed. mu guards the
-// gather.
+// wait waits until all is closed, nothing arrives for a while, or a bound has passed. It then ends the wait for
+// the callers. mu guards the gather.
 func (g *gather) wait(mu sync.Locker, all <-chan struct{}) {
 	mu.Lock()
 	came, quiet := g.came, g.took/quietPart

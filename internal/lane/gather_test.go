@@ -257,7 +257,7 @@ func TestWaitIsBounded(t *testing.T) {
 func TestNobodyIsWaitedForAfterARefusalOrWhilePaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
-		x := l.extra.orNew()
+		x := l.extra.loadOrMake()
 		x.gather = *trusting()
 		waits := func() time.Duration {
 			began := time.Now()
@@ -289,9 +289,9 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		carried := func() int {
 			l.queue.ops = []*Op{NewTake(t.Context(), rpm(20), cfg), NewTake(t.Context(), rpm(20), cfg)}
 			l.Memory.learnt.halvings = 2
-			turn := l.next(nil)
+			turn := l.nextTurn(nil)
 			turn.view = plan.View{Image: imageOf(cfg, 50*token, l.owner.NowMS()), Config: cfg, Now: l.owner.NowMS()}
-			turn.choose()
+			turn.chooseWrite()
 			return len(turn.carried)
 		}
 		assert.Equal(t, 1, carried())
@@ -299,7 +299,7 @@ func TestPacedLaneTakesAllThatFits(t *testing.T) {
 		assert.Equal(t, 2, carried())
 		<-time.After(3 * time.Minute)
 		assert.Equal(t, 1, carried(), "as ever when that is over")
-		assert.Nil(t, l.extra.orNew().pacer.Load())
+		assert.Nil(t, l.extra.loadOrMake().pacer.Load())
 	})
 }
 
@@ -339,13 +339,13 @@ func TestHottest(t *testing.T) {
 		read := s.Of("r", "m")
 		throttle(read, true, 0)
 		var names []string
-		for _, p := range s.Hottest(4) {
+		for _, p := range s.PacedBuckets(4) {
 			names = append(names, p.Entity)
 		}
 		assert.Equal(t, []string{"b", "d", "a", "c"}, names, "the longest interval first, then by name")
-		assert.True(t, s.Hottest(5)[4].Reads)
+		assert.True(t, s.PacedBuckets(5)[4].Reads)
 		<-time.After(3 * time.Minute)
-		assert.Empty(t, s.Hottest(4))
+		assert.Empty(t, s.PacedBuckets(4))
 		assert.Empty(t, s.paced.all(), "nothing is kept of them")
 	})
 }

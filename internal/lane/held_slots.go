@@ -23,9 +23,9 @@ type heldSlots struct {
 	cfg *plan.Config
 }
 
-// use stores the configuration of a call, unless it has no limit of calls in flight: an end of an older call has one of
-// its own.
-func (s *heldSlots) use(cfg *plan.Config) {
+// useConfig stores the configuration of a call. It ignores one without limits of calls in flight if another is
+// stored.
+func (s *heldSlots) useConfig(cfg *plan.Config) {
 	if cfg.Slots || s.cfg == nil {
 		s.cfg = cfg
 	}
@@ -98,7 +98,8 @@ func (m *slotLimit) hasLapsed(window bucket.WindowID) bool {
 	return second > 0 && second <= m.lapsed
 }
 
-// secondOf returns the second in which slots were taken; 0 if it is not known.
+// secondOf returns the second in which the slots of a window were taken, as secondAt counts; 0 if it is not
+// known.
 func secondOf(window bucket.WindowID) int64 {
 	if second := -window.Ordinal(); second > unknownSecond {
 		return second
@@ -109,8 +110,9 @@ func secondOf(window bucket.WindowID) int64 {
 // unknownSecond is the second of slots by an image.
 const unknownSecond = 1
 
-// open counts slots of calls that begin. The writes that take them count them as open.
-func (m *slotLimit) open(n, second int64) {
+// addOpened adds n slots of calls that begin in a second to the list by age. It does not change the number of
+// open slots.
+func (m *slotLimit) addOpened(n, second int64) {
 	if last := len(m.opened) - 1; last >= 0 && m.opened[last].second >= second {
 		m.opened[last].slots += n
 		return
@@ -118,10 +120,10 @@ func (m *slotLimit) open(n, second int64) {
 	m.opened = append(m.opened, openedSlots{second, n})
 }
 
-// end counts slots of calls that have ended at a second. It returns the number that was open: calls that kept
-// their slots for too long have none. Slots of calls that began in the window or later go first. Without a known
-// second the last ones go, perhaps instead of those of another call, which then takes earlier ones.
-func (m *slotLimit) end(n int64, window bucket.WindowID, second int64) (ended int64) {
+// endCalls takes n slots of calls that have ended at a second out of the list by age, and records their
+// duration. It returns the number that was still open: calls whose slots have lapsed have none. Slots that
+// began in the window or later go first.
+func (m *slotLimit) endCalls(n int64, window bucket.WindowID, second int64) (ended int64) {
 	if m.hasLapsed(window) {
 		return 0
 	}
@@ -145,8 +147,8 @@ func (m *slotLimit) end(n int64, window bucket.WindowID, second int64) (ended in
 	return ended
 }
 
-// mean returns the mean duration of the last calls, in ms; 0 before the first has ended.
-func (m *slotLimit) mean() int64 {
+// meanDuration returns the mean duration of the last 32 calls, in ms; 0 before the first has ended.
+func (m *slotLimit) meanDuration() int64 {
 	n := int64(min(m.ended, meanOf))
 	if n == 0 {
 		return 0
@@ -164,7 +166,8 @@ type Lapsed struct {
 	Slots int64
 }
 
-// lapse ends the calls that have kept their slots for the longest time. Their slots are not renewed any more.
+// lapse ends the calls that have kept their slots longer than the limit's longest time, and returns their slots
+// by limit. Their slots are not renewed any more.
 func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
 	for i := range s.Limits {
 		m := &s.more[i]
@@ -187,6 +190,8 @@ const (
 	usualLongestMS = 3_600_000
 )
 
+// longest returns the longest time for which a call may keep slots of a limit, in ms; an hour if the
+// configuration lacks it.
 func (s *heldSlots) longest(limit string) int64 {
 	if i := s.cfg.Index(limit); i >= 0 && s.cfg.Limits[i].Longest > 0 {
 		return s.cfg.Limits[i].Longest
@@ -194,7 +199,7 @@ func (s *heldSlots) longest(limit string) int64 {
 	return usualLongestMS
 }
 
-// hold returns the hold of a limit, in ms.
+// hold returns the hold of a limit, in ms; a minute if the configuration lacks it.
 func (s *heldSlots) hold(limit string) int64 {
 	if i := s.cfg.Index(limit); i >= 0 && s.cfg.Limits[i].Rate.IsSlots() {
 		return s.cfg.Limits[i].Rate.Hold()
@@ -226,19 +231,19 @@ func (s *heldSlots) isEmpty() bool {
 	return !slices.ContainsFunc(s.Limits, func(l plan.LimitInFlight) bool { return l.Open > 0 || len(l.Epochs) > 0 })
 }
 
-// secondAt returns the second of a time since the origin, in ms. It is at least 2.
+// secondAt converts a time in ms since Registry.Began to a second, which is at least 2.
 func secondAt(elapsed int64) int64 { return elapsed/1000 + unknownSecond + 1 }
 
-// take books the landed moves of a write that left an image, at a second. It returns the windows of the slots that
-// calls took.
-func (s *heldSlots) take(rows plan.Rows, after *schema.Image, second int64) (taken []plan.Signed) {
+// bookLanded books the moves of slots by a landed write that left an image, at a second. It returns the windows
+// of the slots that calls took. Slots of another incarnation or another life of a limit are forgotten.
+func (s *heldSlots) bookLanded(rows plan.Rows, after *schema.Image, second int64) (taken []plan.Signed) {
 	for i := range rows {
 		moves := rows[i].Moves()
 		if moves == nil || moves.New == 0 && !moves.ChangesHeld() {
 			continue
 		}
-		if string(s.Incarnation) != string(after.Of()) { // another bucket has none of the slots
-			s.Incarnation = after.Of()
+		if string(s.Incarnation) != string(after.IncarnationID()) { // another bucket has none of the slots
+			s.Incarnation = after.IncarnationID()
 			for k := range s.Limits {
 				s.Limits[k].Epochs, s.Limits[k].Doubtful = nil, nil
 			}
@@ -249,15 +254,15 @@ func (s *heldSlots) take(rows plan.Rows, after *schema.Image, second int64) (tak
 		}
 		limit.Landed(moves)
 		if moves.New > 0 {
-			more.open(moves.New, second)
+			more.addOpened(moves.New, second)
 			taken = append(taken, plan.Signed{Name: rows[i].Name, Window: bucket.SlotsSince(second)})
 		}
 	}
 	return taken
 }
 
-// doubt books the moves of a write without an answer.
-func (s *heldSlots) doubt(rows plan.Rows) {
+// bookUnanswered books the moves of slots by a write without an answer: the bucket perhaps has them.
+func (s *heldSlots) bookUnanswered(rows plan.Rows) {
 	for i := range rows {
 		if moves := rows[i].Moves(); moves != nil && moves.ChangesHeld() {
 			limit, _ := s.limit(rows[i].Name)
@@ -271,7 +276,7 @@ func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
 	for _, a := range amounts {
 		limit, more := s.limit(a.Name)
 		limit.Open += a.Amount
-		more.open(a.Amount, second)
+		more.addOpened(a.Amount, second)
 	}
 }
 
@@ -293,12 +298,12 @@ func (s *heldSlots) countLate(amounts []plan.Signed, second int64) {
 func (s *heldSlots) end(amounts []plan.Signed, second int64) {
 	for _, a := range amounts {
 		limit, more := s.limit(a.Name)
-		limit.Open -= more.end(a.Amount, a.Window, second)
+		limit.Open -= more.endCalls(a.Amount, a.Window, second)
 	}
 }
 
-// open returns the number of slots of open calls at a limit.
-func (s *heldSlots) open(name string) int64 {
+// openSlots returns the number of slots of open calls at a limit.
+func (s *heldSlots) openSlots(name string) int64 {
 	limit, _ := s.limit(name)
 	return limit.Open
 }

@@ -25,14 +25,14 @@ type Lane struct {
 	Memory Memory
 }
 
-// site is the place of the lane's bucket.
+// site returns the access to the lane's bucket.
 func (l *Lane) site() site { return site{&l.owner.sites, &l.Bucket} }
 
-// Key returns the key of the bucket's item. Callers must not change it.
+// Key returns the primary key of the bucket's item, as DynamoDB attributes. Callers must not change it.
 func (l *Lane) Key() schema.Item { return l.site().Key() }
 
-// Turn returns the wait of a newly queued op for its turn; 0 without a wait.
-func (l *Lane) Turn() time.Duration {
+// WriteWait returns the time until a newly queued op may be written; 0 if the lane is not paced.
+func (l *Lane) WriteWait() time.Duration {
 	if x := l.extra.Load(); x != nil {
 		return x.writeWait()
 	}
@@ -64,12 +64,13 @@ func (l *Lane) Waiters(batch bool) *Line {
 }
 
 // LineOf returns the line of a class of waiters of a lane's bucket. It makes an empty one at its first use.
-func LineOf(l *Lane, batch bool) *Line { return l.extra.orNew().lineOf(batch) }
+func LineOf(l *Lane, batch bool) *Line { return l.extra.loadOrMake().lineOf(batch) }
 
 // Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }
 
-// Submit queues ops. A goroutine of the lane's own carries them.
+// Submit queues ops, which a goroutine of the lane's own carries. If the bucket does not answer, it ends them
+// at once as not written.
 func (l *Lane) Submit(ops ...*Op) {
 	rested := false
 	for _, o := range ops {
@@ -80,7 +81,8 @@ func (l *Lane) Submit(ops ...*Op) {
 	}
 }
 
-// enqueue adds an op to the queue. If it returns true, the lane was at rest, and the caller must run it.
+// enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. If it returns true,
+// the lane was at rest, and the caller must run it.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -110,24 +112,24 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 		return o.Result, true
 	case opQueued:
 		o.state.Store(opGone)
-		l.queue.withdraw(l.extra.pacer())
+		l.queue.removeWithdrawn(l.extra.pacer())
 	case opGone:
 	default:
 		o.abandoned.Store(true)
-		o.onOutcome = func(r Result) { l.account(o, r) }
+		o.onOutcome = func(r Result) { l.bookOutcome(o, r) }
 	}
 	return Result{}, false
 }
 
-// GiveUp ends a caller's wait for an op. A queued op is withdrawn; a write in flight continues without
-// the caller. If the outcome is known already, it stays.
+// GiveUp ends a caller's wait for an op with err. A queued op is withdrawn; a write in flight continues, and
+// the result is marked Pending. It does nothing if the result is known.
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	switch o.state.Load() {
 	case opQueued:
 		l.queue.endUnwritten(o, err)
-		l.queue.withdraw(l.extra.pacer())
+		l.queue.removeWithdrawn(l.extra.pacer())
 	case opCarried:
 		l.queue.answerPending(o, err)
 	default:
@@ -142,7 +144,7 @@ func (l *Lane) Follow(o *Op) {
 	l.owner.AddPending(o.Amounts)
 	ended := func(r Result) {
 		l.owner.RemovePending(o.Amounts)
-		l.account(o, r)
+		l.bookOutcome(o, r)
 	}
 	l.mu.Lock()
 	o.abandoned.Store(true)
@@ -156,8 +158,9 @@ func (l *Lane) Follow(o *Op) {
 	ended(*r)
 }
 
-// account books the outcome of an op without a waiting caller. l.mu must not be held.
-func (l *Lane) account(o *Op, r Result) {
+// bookOutcome books the outcome of an op without a waiting caller: it gives back a granted take, and makes a
+// failed adjust's amounts pending updates. Unconfirmed amounts count as in doubt. l.mu must not be held.
+func (l *Lane) bookOutcome(o *Op, r Result) {
 	charges, backs := plan.Split(o.Amounts)
 	switch {
 	case r.Unconfirmed:
@@ -177,25 +180,25 @@ func (l *Lane) account(o *Op, r Result) {
 	}
 }
 
-// GiveBack gives back the grant of a take whose caller has left. No caller waits for it, so amounts
+// GiveBack gives back the grant of an abandoned take. No caller waits for it, so amounts
 // that cannot be written wait until the bucket answers.
 func (l *Lane) GiveBack(o *Op, granted Result) {
-	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.Of(), granted.Model, o.cfg) {
+	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.IncarnationID(), granted.Model, o.cfg) {
 		l.owner.Doubt(granted.Down)
 	}
 	back := o.refundOf(granted)
 	if len(back.Amounts) == 0 {
 		return
 	}
-	back.onOutcome = func(r Result) { l.account(back, r) }
+	back.onOutcome = func(r Result) { l.bookOutcome(back, r) }
 	l.Submit(back)
 }
 
-// Deliver gives the outcome to an op outside the queue.
+// Deliver records the outcome of an op that is not in the queue, and calls its onOutcome.
 func (l *Lane) Deliver(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
-	l.queue.record(o, r)
+	l.queue.recordOutcome(o, r)
 }
 
 // Carried returns the ops of the write in flight. Tests of whole limiters use it.
@@ -236,7 +239,8 @@ func (l *Lane) Trip(cause error) bool {
 	return true
 }
 
-// recover probes the bucket until it answers, and lets callers queue again.
+// recover probes the bucket until it answers, logs that, and lets callers queue again. It wakes the heads of
+// the lines.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
 	if l.site().probe() {

@@ -72,14 +72,15 @@ func (d *delivery) bindToSlot(image *schema.Image, own *lastOp) {
 	}
 }
 
-// nextOp returns the id that the next try leaves in the op slot, and its condition on the slot.
+// nextOp returns the op of the next try: the id that it leaves in the op slot, and its condition on the slot.
+// It stores the id in d.id.
 func (d *delivery) nextOp() schema.Op {
 	d.id = OpID(d.operation, d.try)
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
 }
 
-// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an
-// earlier try landed.
+// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an earlier
+// try landed, and the next step.
 func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
 	trips := false
@@ -116,8 +117,8 @@ func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	}
 }
 
-// trips reports whether the bucket does not answer: after one request that had its full time, or after
-// MaxUnconfirmed fast failures.
+// trips counts a failed try, and reports whether the bucket does not answer. One unanswered request of full
+// time, or MaxUnconfirmed fast ones in a row, mean that.
 func (d *delivery) trips(err error, took time.Duration) bool {
 	if !silent(err) {
 		if hasAnswer(err) {
@@ -136,28 +137,28 @@ func (d *delivery) trips(err error, took time.Duration) bool {
 func (d *delivery) recognise(a Answer) Answer {
 	if a.Image != nil && isTryOf(a.Image.Op.Bytes(), d.operation) {
 		a.own, a.later = a.Image.Op.Bytes(), true
-		a.Verdict, a.hidden = ddb.Landed, d.besides()
+		a.Verdict, a.hidden = ddb.Landed, d.hiddenTries()
 		return a
 	}
 	if d.givesBack {
 		a.Verdict, a.Err = ddb.Unconfirmed, unconfirmed("give back")
 		return a
 	}
-	a.hidden = 1 + d.besides()
+	a.hidden = 1 + d.hiddenTries()
 	return a
 }
 
 // orUnconfirmed makes an answer unconfirmed if a try got no answer.
 func (d *delivery) orUnconfirmed(a Answer) Answer {
 	if d.unanswered > 0 {
-		a.Verdict, a.hidden = ddb.Unconfirmed, d.besides()
+		a.Verdict, a.hidden = ddb.Unconfirmed, d.hiddenTries()
 	}
 	return a
 }
 
-// besides counts the unanswered tries that may land in addition to one of them: behind writes of other
-// clients, and out of order. It is 0 for a give-back or a create, which land once.
-func (d *delivery) besides() int {
+// hiddenTries returns the number of unanswered tries that may land in addition to one of them: behind writes of
+// other clients, and out of order. It is 0 for a give-back or a create, which land once.
+func (d *delivery) hiddenTries() int {
 	if d.givesBack || d.creates {
 		return 0
 	}
@@ -167,12 +168,12 @@ func (d *delivery) besides() int {
 // outcomeIn returns the answer to a write from a consistent read after unanswered tries.
 func (d *delivery) outcomeIn(image *schema.Image, err error) Answer {
 	if err != nil {
-		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.besides()}
+		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.hiddenTries()}
 	}
 	if image != nil && isTryOf(image.Op.Bytes(), d.operation) {
-		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, later: true, own: image.Op.Bytes(), hidden: d.besides()}
+		return Answer{Verdict: ddb.Landed, Image: image, Seen: true, later: true, own: image.Op.Bytes(), hidden: d.hiddenTries()}
 	}
-	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.besides()}
+	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.hiddenTries()}
 }
 
 // unsent returns the answer to a delivery that ends because its bucket does not answer.
@@ -189,6 +190,7 @@ type IDs struct {
 	Slot int
 }
 
+// newOpIDs makes ids with a random base, and a random op slot of the item.
 func newOpIDs() *IDs {
 	var seed [8]byte
 	_, _ = rand.Read(seed[:]) // never fails: crypto/rand aborts the program instead
@@ -196,10 +198,11 @@ func newOpIDs() *IDs {
 	return IDsFrom(base, int(base%schema.OpSlots))
 }
 
-// IDsFrom makes ids that follow base, for a slot.
+// IDsFrom makes ids with numbers that follow base. slot is the op slot of the item in which their client writes
+// them.
 func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
 
-// Operation returns a new operation.
+// Operation returns the number of a new operation, unique among all clients.
 func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
 
 // idLength is the length of the id of a try.
@@ -218,7 +221,7 @@ func (l *lastOp) set(id []byte) {
 	}
 }
 
-// OpID is the id of a try of an operation.
+// OpID returns the id of a try of an operation: its 8 bytes, and one for the try.
 func OpID(operation uint64, try int) []byte {
 	id := make([]byte, idLength)
 	binary.BigEndian.PutUint64(id, operation)

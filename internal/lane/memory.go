@@ -59,7 +59,7 @@ func (m *Memory) ObserveLook(image *schema.Image, asked Asked) {
 		m.sight.shared = now
 	}
 	if x := m.extra.Load(); x != nil {
-		x.noteLook(float64(now))
+		x.recordLook(float64(now))
 	}
 	m.replace(image, asked, now)
 }
@@ -76,7 +76,8 @@ func (m *Memory) Contended(now time.Time, batch bool) bool {
 	return x != nil && x.lineOf(batch).isContended(now)
 }
 
-// Assume gives a resting lane the image that a committed transaction must have left.
+// Assume gives a resting lane the image after, which a committed transaction must have left, if its last image
+// is before or unknown. Takes are not denied from such an image.
 func (m *Memory) Assume(before, after *schema.Image) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -91,10 +92,10 @@ func (m *Memory) IsOwn(cfg *plan.Config) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	const alone = int64(time.Hour / time.Millisecond)
-	return m.sight.current(cfg) && (m.sight.shared == 0 || m.access.NowMS()-m.sight.shared > alone)
+	return m.sight.isCurrent(cfg) && (m.sight.shared == 0 || m.access.NowMS()-m.sight.shared > alone)
 }
 
-// Drop makes a resting lane read the bucket before its next write.
+// Drop forgets the image of a resting lane, so that it reads the bucket before its next write.
 func (m *Memory) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,9 +104,9 @@ func (m *Memory) Drop() {
 	}
 }
 
-// Refilled makes the lane read the bucket before it denies, because this process has filled it by hand,
-// and wakes the heads of the line.
-func (m *Memory) Refilled() {
+// MarkRefilled makes the lane read the bucket before it denies, because this process has filled it by hand. It
+// wakes the heads of the line.
+func (m *Memory) MarkRefilled() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.queue.running { // the goroutine reads the sight without the lock
@@ -130,7 +131,8 @@ func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) 
 	m.sight.learnCrowding(w, v == ddb.Landed, image, m.access.NowMS())
 }
 
-// replace installs an image at now. mu must be held.
+// replace installs an image at now, in Unix ms, and takes over the pause that it shows. It wakes the heads of
+// the lines. mu must be held.
 func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	m.sight.replace(image, asked, now, m.access.Tick)
 	if image != nil && (image.PausedUntil() != 0 || m.Pause.known.Load() != nil) {
@@ -169,13 +171,13 @@ func (m *Memory) learnRead(image *schema.Image, asked Asked) (known sight, forei
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if x := m.extra.Load(); x != nil {
-		x.noteLook(float64(now))
+		x.recordLook(float64(now))
 	}
 	foreign = m.learn(image, asked.At, now, nil)
 	return m.sight, foreign
 }
 
-// noteDenial records the denial of a take. mu must be held.
+// noteDenial marks the bucket as scarce and tells the pacer, after the denial of a take. mu must be held.
 func (m *Memory) noteDenial() {
 	m.sight.scarce = true
 	if x := m.extra.Load(); x != nil {
@@ -191,14 +193,13 @@ func (m *Memory) ForgetOwnWrite() {
 	m.learnt.own.set(nil)
 }
 
-// Recall reports whether the last image, if that is recent, denies a take. One that fits must still ask the bucket,
-// as nothing is granted from memory. ok is false if the image cannot decide:
-// it is too old, it lacks a limit, or the take does not fit although this process may just have given
-// tokens back.
+// Recall decides a take from the last image: r.Denied means a denial, which it records. A take that fits must
+// still ask the bucket, as nothing is granted from memory. ok is false if the image cannot decide: it is too
+// old, lacks a limit, or may miss a give-back of this process.
 func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now int64) (r Result, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sight.decides(cfg, now) {
+	if !m.sight.mayDeny(cfg, now) {
 		return Result{}, false
 	}
 	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
@@ -227,16 +228,16 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now 
 	return r, true
 }
 
-// Denies decides as Recall does, but only for takes from token buckets without a line. It returns the
-// denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock guards
-// last, which must belong to cfg.
+// Denies decides as Recall does, but only takes from token buckets without a line, and records a denial. It
+// returns the denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock
+// guards last, which must belong to cfg.
 func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
 	if x := m.extra.Load(); x != nil && x.line.Waited() {
 		return nil, ahead
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sight.decides(cfg, now) || m.queue.givesBack() || m.sight.image.Notes != nil && m.sight.image.Notes.Interactive != nil || !last.Denies(m.sight.image, cfg, needs, now) {
+	if !m.sight.mayDeny(cfg, now) || m.queue.givesBack() || m.sight.image.Notes != nil && m.sight.image.Notes.Interactive != nil || !last.Denies(m.sight.image, cfg, needs, now) {
 		return nil, ahead
 	}
 	m.noteDenial()
@@ -295,7 +296,7 @@ func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func()
 	}
 }
 
-// seed installs the image of a read for another purpose, if no image is known.
+// seed installs the image of a read for another purpose, and returns true, if no image is known.
 func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() int64) (replaced bool) {
 	if !s.known {
 		s.replace(image, asked, now, tick)
@@ -307,10 +308,9 @@ func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() in
 // markStale makes the image too old to deny from: the store may hold more.
 func (s *sight) markStale() { s.seenAt = 0 }
 
-// assume installs after, the state that a committed transaction must have left,
-// if the image is still before: DynamoDB returns no images of a transaction.
-// Others may have written since, so a write may be based on it, which the store
-// decides, but not a denial.
+// assume installs after, the state that a committed transaction must have left, and returns true, if the image
+// is still before or unknown. DynamoDB returns no images of a transaction. In any case no denial may be based
+// on the image any more, because others may have written since.
 func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64) (replaced bool) {
 	if replaced = !s.known || s.image == before; replaced {
 		s.replace(after, Asked{Order: s.order}, now, tick)
@@ -336,25 +336,25 @@ func (s *sight) fresh(now int64) bool {
 // it, and the sight is old. The sight is also old from an age of stale in ms, unless that is 0.
 func (s *sight) isWary(takes []*Op, stale, now int64) bool {
 	return s.known && s.image != nil && plan.IsShared(s.shared, now) &&
-		(!s.fresh(now) || stale > 0 && now-s.crowding.Heard >= stale) && (s.scarce || s.low(takes))
+		(!s.fresh(now) || stale > 0 && now-s.crowding.Heard >= stale) && (s.scarce || s.isLow(takes))
 }
 
-// low reports whether the image showed little of the ops' amounts.
-func (s *sight) low(ops []*Op) bool {
+// isLow reports whether the image showed little of the amounts of one of the ops.
+func (s *sight) isLow(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
 
 // seenFor returns the time since the first image with the current configuration, in ms.
 func (s *sight) seenFor(now int64) uint32 { return uint32(now) - s.since } //nolint:gosec // the low bits
 
-// current reports whether the bucket exists and was written with a configuration.
-func (s *sight) current(cfg *plan.Config) bool {
+// isCurrent reports whether the bucket exists and was written with a configuration, which may be nil.
+func (s *sight) isCurrent(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
 }
 
-// decides reports whether the image may deny calls under a configuration at now. A call that brings alerts to the
-// bucket asks it.
-func (s *sight) decides(cfg *plan.Config, now int64) bool {
+// mayDeny reports whether the image may deny calls under a configuration at now. It is false for a call that
+// brings alerts to the bucket, which must ask it.
+func (s *sight) mayDeny(cfg *plan.Config, now int64) bool {
 	if s.refilled || !s.known || s.image == nil || !s.fresh(now) || !cfg.Wrote(s.image) {
 		return false
 	}
@@ -385,7 +385,7 @@ func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, n
 	s.crowding = s.crowding.After(plan.EvidenceOf(w, landed, image, now), w.Guess, now)
 }
 
-// hint returns the set of limits that an answer will probably show.
+// hint returns the set of limits that an answer will probably show; nil without an image.
 func (s *sight) hint() *schema.LimitSet {
 	if s.image == nil {
 		return nil
@@ -451,7 +451,7 @@ func (p *Pause) Until() int64 {
 	return 0
 }
 
-// change replaces the known pause with next's, unless next returns false.
+// change replaces the known pause with next's. It returns false, and changes nothing, if next does.
 func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
 	for {
 		at, was := p.known.Load(), knownPause{}
@@ -468,7 +468,8 @@ func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
 	}
 }
 
-// Raise sets the end, unless that is less than margin ms after the known one.
+// Raise sets the end to until, in Unix ms, and returns true. It does nothing, and returns false, if that is
+// less than margin ms after the known end.
 func (p *Pause) Raise(until, margin int64) bool {
 	return p.change(func(k knownPause) (knownPause, bool) { return knownPause{until, k.shown}, k.until+margin < until })
 }

@@ -82,10 +82,10 @@ func TestForgottenImageDecidesNothing(t *testing.T) {
 	l.Memory.learnRead(before, l.owner.Ask())
 	l.Memory.sight.shared, l.Memory.sight.scarce = now, true
 	first := l.Memory.sight.seenTick
-	require.True(t, l.Memory.sight.current(cfg))
+	require.True(t, l.Memory.sight.isCurrent(cfg))
 	require.True(t, l.Memory.sight.isWary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
 	l.Memory.Drop()
-	assert.False(t, l.Memory.sight.current(cfg))
+	assert.False(t, l.Memory.sight.isCurrent(cfg))
 	assert.False(t, l.Memory.sight.isWary([]*Op{NewTake(t.Context(), oneToken, cfg)}, 0, now+2*plan.MemoryMS))
 	l.Memory.sight.shared = 0
 	after := imageOf(cfg, 50*token, now)
@@ -129,7 +129,7 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 func TestReadFromBeforeARefillIsLate(t *testing.T) {
 	l, cfg := resting(t), rpmOf(60)
 	before := l.owner.Ask()
-	l.Memory.Refilled()
+	l.Memory.MarkRefilled()
 	l.Memory.Observe(imageOf(cfg, 0, l.owner.NowMS()), before)
 	assert.False(t, l.Memory.sight.known && l.Memory.sight.fresh(l.owner.NowMS()))
 	l.Memory.Observe(imageOf(cfg, 60_000, l.owner.NowMS()), l.owner.Ask())
@@ -149,7 +149,7 @@ func TestOutcomeThatCameFirstIsLearnt(t *testing.T) {
 		l.Follow(take)
 		doubted, _ := l.owner.Uncertain()
 		assert.Equal(t, oneToken, doubted)
-		_, waiting := l.owner.Waiting()
+		_, waiting := l.owner.SumPendingUpdates()
 		assert.Empty(t, waiting)
 	})
 }

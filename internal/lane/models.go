@@ -25,8 +25,8 @@ func (m *models) areForbidden() bool {
 	return until != 0 && m.elapsed() < until
 }
 
-// learnRefusal learns from the answer to a retry without units and counters by model, after a role refused the
-// write. If it is not refused again, the role lacks the attributes.
+// learnRefusal is called with the answer to a retry without units and counters by model, after a role refused
+// the write. If the store accepts the retry, writes leave them out for ten minutes.
 func (m *models) learnRefusal(a Answer) {
 	if a.Verdict == ddb.Landed || a.Verdict == ddb.Refused {
 		m.LeaveOut()

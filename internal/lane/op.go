@@ -107,7 +107,7 @@ type Result struct {
 // InWindows reports whether written limits are in windows, because they are quotas, or were.
 func (r *Result) InWindows() bool { return len(r.landedIn) > 0 || r.Image != nil && !r.Image.Plain }
 
-// Window returns the written window of a limit.
+// Window returns the written window of a limit; 0 if the bucket lacks it.
 func (r *Result) Window(limit string) bucket.WindowID {
 	for _, w := range r.landedIn {
 		if w.Name == limit {
@@ -143,24 +143,23 @@ func newTending(ctx context.Context, cfg *plan.Config) *Op {
 	return o
 }
 
-// NewUnderWay makes an op for a take of a transaction with an unknown outcome. beyond is the part that
-// is only counted.
-func NewUnderWay(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
+// NewPending makes an op for a take of a transaction with an unknown outcome. beyond is the part that is only
+// counted.
+func NewPending(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
 	o.Down = beyond
 	o.state.Store(opPending)
 	return o
 }
 
-// TellSent returns a channel that is closed when a write that carries the op is
-// first sent. It is called before the op is queued.
-func (o *Op) TellSent() <-chan struct{} {
+// NotifySent returns a channel that is closed when a write that carries the op is first sent. It is called
+// before the op is queued.
+func (o *Op) NotifySent() <-chan struct{} {
 	o.sent = make(chan struct{})
 	return o.sent
 }
 
-// markSent closes the channel of TellSent, because a write that carries the op is being
-// sent.
+// markSent closes the channel of NotifySent, because a write that carries the op is being sent.
 func (o *Op) markSent() {
 	close(o.sent)
 	o.sent = nil
@@ -176,10 +175,10 @@ func (o *Op) asList() []*Op {
 // tokens off the counter.
 func (o *Op) GivesBack() bool { return o.refunds || o.lapses }
 
-// isAbandonedTake reports whether the op is a take whose caller has left.
+// isAbandonedTake reports whether the op is a take without a caller any more.
 func (o *Op) isAbandonedTake() bool { return o.Take && o.abandoned.Load() }
 
-// charged returns the amounts that the op charges.
+// charged returns the amounts above 0 of the op.
 func (o *Op) charged() []plan.Signed {
 	return slices.DeleteFunc(plan.Plus(o.Amounts, o.Late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
@@ -192,18 +191,19 @@ func (o *Op) Outcome() (Result, bool) {
 	return Result{}, false
 }
 
-// refundOf makes the adjust that gives back r's charge for this take.
+// refundOf returns a new adjust that gives back r's charge for this take. Amounts that were only counted are
+// left out.
 func (o *Op) refundOf(r Result) *Op {
 	charged := o.Amounts
 	if len(r.Down) > 0 {
 		charged = slices.DeleteFunc(slices.Clone(charged), func(a plan.Signed) bool { return plan.Includes(r.Down, a.Name) })
 	}
-	back := NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.Of(), o.cfg)
+	back := NewAdjust(o.ctx, plan.Negated(plan.InWindows(charged, r.Window)), r.Image.IncarnationID(), o.cfg)
 	back.Model = r.Model
 	return back
 }
 
-// CallersContext is the context of the op's caller, for its values.
+// CallersContext returns the context of the op's caller, for its values; it may have ended.
 func (o *Op) CallersContext() context.Context { return o.ctx }
 
 // Written returns the amounts of the op that a write carries, without give-backs to a bucket that is
@@ -218,9 +218,9 @@ func (o *Op) Written() []plan.Signed {
 	return amounts
 }
 
-// Ahead returns the amounts that an op prefetches, and the lapsed amounts that it takes off the
-// counter.
-func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
+// PrefetchAmounts returns the amounts that an op prefetches, and the lapsed amounts that it takes off the
+// counter. Each is nil without such amounts.
+func (o *Op) PrefetchAmounts() (debited, lapsed []plan.Signed) {
 	if o.Prefetch {
 		debited = o.Amounts
 	}
@@ -230,8 +230,7 @@ func (o *Op) Ahead() (debited, lapsed []plan.Signed) {
 	return debited, lapsed
 }
 
-// Cause is the last throttling error, which makes the op wait for its turn. It is nil if the op was not
-// throttled.
+// Cause returns the last throttling error that put the op off; nil if it was not throttled.
 func (o *Op) Cause() error {
 	if err := o.throttledBy.Load(); err != nil {
 		return *err
@@ -242,7 +241,7 @@ func (o *Op) Cause() error {
 // refundsOtherIncarnation reports whether the op gives tokens back to another incarnation of the bucket
 // than the one in the image.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
-	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.Of())
+	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.IncarnationID())
 }
 
 // isUnplaced reports whether the image cannot place a give-back of the op. The image shows another
@@ -253,7 +252,7 @@ func (o *Op) isUnplaced(m *schema.Image) bool {
 		return true
 	}
 	for i := range o.Amounts {
-		if a := &o.Amounts[i]; a.Amount < 0 && (a.Window == 0 || !a.Window.IsSlots()) && (!m.Holds(a.Name) || a.Window != 0 && a.Window > plan.WindowOf(m, a.Name)) {
+		if a := &o.Amounts[i]; a.Amount < 0 && (a.Window == 0 || !a.Window.IsSlots()) && (!m.HasLimit(a.Name) || a.Window != 0 && a.Window > plan.WindowOf(m, a.Name)) {
 			return true
 		}
 	}

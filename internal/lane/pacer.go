@@ -26,22 +26,23 @@ type pacer struct {
 	cause error
 }
 
+// newPacer returns a pacer that does not space writes yet. passed returns the time in µs of the lanes' pacing.
 func newPacer(passed func() int64) *pacer {
 	return &pacer{passed: passed, pauseEnded: make(chan struct{}, 1)}
 }
 
-// left returns the time until the next write may start; 0 for at once.
-func (p *pacer) left() time.Duration {
+// timeLeft returns the time until the next write may start; 0 for at once.
+func (p *pacer) timeLeft() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return microseconds(max(0, p.pacing.Left(p.passed())))
 }
 
-// over reports whether the lane need not be paced any more.
-func (p *pacer) over() bool {
+// isOver reports whether the lane need not be paced any more.
+func (p *pacer) isOver() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.pacing.Over(p.passed())
+	return p.pacing.IsOver(p.passed())
 }
 
 // pause waits until the next write may start, or for endPause.
@@ -62,16 +63,16 @@ func (p *pacer) endPause() {
 	}
 }
 
-// change applies an event to the pacing, at the current instant.
+// change replaces the pacing by the result of decide, which gets the current instant in µs.
 func (p *pacer) change(decide func(of plan.Pacing, now int64) plan.Pacing) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pacing = decide(p.pacing, p.passed())
 }
 
-// throttled lengthens the interval, because a write that took trip was throttled, or pauses
-// for a throttled read.
-func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
+// recordThrottling lengthens the interval because a write that took trip was throttled, or pauses the lane for
+// a throttled read. It keeps the cause.
+func (p *pacer) recordThrottling(read bool, trip time.Duration, cause error) {
 	p.mu.Lock()
 	p.cause = cause
 	p.mu.Unlock()
@@ -83,28 +84,33 @@ func (p *pacer) throttled(read bool, trip time.Duration, cause error) {
 	})
 }
 
-// recordStart records the start of a write, recordRefusal a refused write, and recordDenial a take that the
-// lane denied.
-func (p *pacer) recordStart()   { p.change(plan.Pacing.Start) }
-func (p *pacer) recordRefusal() { p.change(plan.Pacing.Again) }
-func (p *pacer) recordDenial()  { p.change(plan.Pacing.Deny) }
+// recordStart records the start of a write in the pacing.
+func (p *pacer) recordStart() { p.change(plan.Pacing.RecordStart) }
 
-// landed records the lane's own write, beside any other write, which does not count as traffic.
-func (p *pacer) landed(s plan.Rows) {
-	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Take(s) })
+// recordRefusal records a refused write in the pacing.
+func (p *pacer) recordRefusal() { p.change(plan.Pacing.RecordRefusal) }
+
+// recordDenial records in the pacing a take that the lane denied.
+func (p *pacer) recordDenial() { p.change(plan.Pacing.RecordDenial) }
+
+// recordWrite records the effect of the lane's own landed write in the pacing.
+func (p *pacer) recordWrite(s plan.Rows) {
+	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.RecordWrite(s) })
 }
 
-func (p *pacer) beside(s plan.Rows) {
-	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.Beside(s) })
+// recordMaintenance records the effect of a write outside the lane's own work in the pacing. It does not count
+// as traffic.
+func (p *pacer) recordMaintenance(s plan.Rows) {
+	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.RecordMaintenance(s) })
 }
 
-// see records the image of an answer.
-func (p *pacer) see(image *schema.Image) {
-	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.See(image, now) })
+// recordImage records the image of an answer in the pacing.
+func (p *pacer) recordImage(image *schema.Image) {
+	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.RecordImage(image, now) })
 }
 
-// shown returns the pacing of the lane for operators. Instants count from began.
-func (p *pacer) shown(began time.Time) Paced {
+// describe returns the pacing of the lane for operators. began is the origin of its instants.
+func (p *pacer) describe(began time.Time) Paced {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Paced{
@@ -113,4 +119,5 @@ func (p *pacer) shown(began time.Time) Paced {
 	}
 }
 
+// microseconds converts a number of µs to a time.Duration.
 func microseconds(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

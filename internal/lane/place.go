@@ -25,7 +25,8 @@ type place struct {
 // isOver reports whether the place has kept its amounts long enough.
 func (p *place) isOver(now int64) bool { return p.since > 0 && now-p.since > placeKept }
 
-// LeavePlace leaves a place for an Acquire at its rank in the line. A place with a later rank may be there already.
+// LeavePlace leaves a place with amounts for a denied Acquire, at its rank in the line. It does nothing if the
+// line has as many places as waiters.
 func (l *Line) LeavePlace(rank uint64, amounts []plan.Signed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,8 +90,8 @@ func (c *claims) placeFor(amounts []plan.Signed, used []*place, now int64) *plac
 	return nil
 }
 
-// placeOf chooses the place of an op that does not wait; earlier are the ops before it in the write. It
-// returns nil if there is none for it.
+// placeOf chooses the place in the line of an op that does not wait, stores it in the op and returns it.
+// earlier are the ops before it in the write. It returns nil for a prefetch, and if no place fits.
 func (c *claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
 	c = c.of(o.Batch)
 	if o.place = nil; len(c.places) == 0 || o.Rank != LastRank || o.Prefetch {
@@ -109,9 +110,9 @@ func (c *claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
 	return p
 }
 
-// dueBehindPlaces returns the wait in ms of a waiter behind places, by a reading of the bucket: until its amounts fit
-// after those of the places, or until the places are over. f is the forecast of the line. without is its wait without the
-// places. l.mu must be held.
+// dueBehindPlaces returns the wait in ms of a waiter behind places: until its amounts fit after theirs, or
+// until the places are over. without is its wait without the places, and f the forecast of the line. It removes
+// places that are over, and starts the time of those whose amounts are there; l.mu must be held.
 func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, without int64) int64 {
 	l.places = slices.DeleteFunc(l.places, func(p *place) bool { return p.isOver(r.Now) })
 	places, over := l.places, int64(0)
@@ -152,8 +153,8 @@ func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, witho
 	return min(wait, max(without, over+1-r.Now))
 }
 
-// takePlaces adds the amounts of the places before a rank to sums, and returns the places behind it. l.mu must be
-// held.
+// takePlaces returns sums with the amounts of the places before a rank added, and the places behind that rank.
+// It leaves out places that are over. l.mu must be held.
 func takePlaces(sums plan.Rows, v plan.View, places []*place, before uint64) (plan.Rows, []*place) {
 	for ; len(places) > 0 && places[0].rank < before; places = places[1:] {
 		if !places[0].isOver(v.Now) {

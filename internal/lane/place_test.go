@@ -17,7 +17,7 @@ func TestWaiterLeavesAPlaceItsAmounts(t *testing.T) {
 	first, last := NewWaiter(1, time.UnixMilli(now), false), NewWaiter(3, time.UnixMilli(now), false)
 	for _, w := range []*Waiter{first, last} {
 		l.Join(w)
-		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
+		l.RecordDenial(w, oneToken, []string{"rpm"}, cfg)
 	}
 	l.LeavePlace(2, oneToken)
 	r := plan.Reading{Image: imageOf(cfg, token, now), Config: cfg, Now: now}
@@ -58,7 +58,7 @@ func TestPlacesStandByRank(t *testing.T) {
 	for rank := range uint64(3) {
 		w := NewWaiter(10+rank, time.UnixMilli(now), false)
 		l.Join(w)
-		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
+		l.RecordDenial(w, oneToken, []string{"rpm"}, cfg)
 	}
 	l.LeavePlace(20, oneToken)
 	l.LeavePlace(5, oneToken)

@@ -40,7 +40,7 @@ func (s site) probe() bool {
 	return false
 }
 
-// AnswersNow asks the bucket once whether it answers.
+// AnswersNow probes the bucket once, and reports whether DynamoDB answered. It writes nothing.
 func (s site) AnswersNow(ctx context.Context) bool {
 	return hasAnswer(guard.Apart(func() error { return s.access.Store.Probe(ctx, s.Key()) }))
 }

@@ -38,10 +38,11 @@ func (q *queue) givesBack() bool {
 	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
 
-// deliverResult gives its result to an op that a write carried.
+// deliverResult gives an op its result and wakes its caller. If no caller waits, it records the outcome, and
+// queues the notice of it.
 func (q *queue) deliverResult(o *Op, r Result) {
 	if o.state.Load() == opPending || o.onOutcome != nil {
-		q.record(o, r)
+		q.recordOutcome(o, r)
 		return
 	}
 	o.state.Store(opDone)
@@ -50,10 +51,11 @@ func (q *queue) deliverResult(o *Op, r Result) {
 	close(o.Done)
 }
 
-// endUnwritten ends a queued op, which was surely not written.
+// endUnwritten ends an op that was surely not written, with err as its result.
 func (q *queue) endUnwritten(o *Op, err error) { q.deliverResult(o, Result{Err: err}) }
 
-// answerPending answers the caller of an op in flight: its write may land.
+// answerPending answers the caller of an op in flight with err: the result is Pending, because its write may
+// land. An op that the write has nothing of ends as not written. It does nothing if nobody waits.
 func (q *queue) answerPending(o *Op, err error) {
 	switch {
 	case o.onOutcome != nil: // nobody waits for it
@@ -66,8 +68,9 @@ func (q *queue) answerPending(o *Op, err error) {
 	}
 }
 
-// record stores the outcome of an op whose caller no longer waits.
-func (q *queue) record(o *Op, r Result) {
+// recordOutcome stores the outcome of an op whose caller no longer waits, and queues the notice that calls its
+// onOutcome.
+func (q *queue) recordOutcome(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped, r.Down, r.Model = o.Dropped, o.Down, o.Model
 	o.state.Store(opGone) // a caller who left must not take the result for its own
@@ -81,16 +84,16 @@ func (q *queue) record(o *Op, r Result) {
 	*q.notices = append(*q.notices, func() { onOutcome(r) })
 }
 
-// again puts a carried op back, for the next write, if it has not ended meanwhile. silent
-// means that the bucket does not answer.
-func (q *queue) again(o *Op, silent bool) {
+// requeue puts a carried op back for the next write. An op whose caller has left or was answered ends. If
+// silent is set, the bucket does not answer, and every op ends as not written.
+func (q *queue) requeue(o *Op, silent bool) {
 	o.notCarried.Store(false)
 	switch state := o.state.Load(); {
 	case state >= opDone: // answered when the bucket stopped answering
 	case state == opPending: // nothing landed for it, and its caller has gone on
-		q.record(o, Result{Err: silence(ErrTripped)})
+		q.recordOutcome(o, Result{Err: silence(ErrTripped)})
 	case o.isAbandonedTake(): // nothing landed for it, and no caller waits
-		q.record(o, Result{Denied: true})
+		q.recordOutcome(o, Result{Denied: true})
 	case silent:
 		q.endUnwritten(o, silence(ErrTripped))
 	default:
@@ -98,7 +101,8 @@ func (q *queue) again(o *Op, silent bool) {
 	}
 }
 
-// answerAll answers every caller, because the bucket does not answer.
+// answerAll answers the callers of all ops with err, because the bucket does not answer. Queued ops end as not
+// written, and those in flight become pending.
 func (q *queue) answerAll(err error) {
 	for _, o := range q.ops {
 		switch o.state.Load() {
@@ -132,9 +136,9 @@ func (q *queue) stopRiding() {
 	}
 }
 
-// withdraw removes a queued op that has ended. If nothing is left, it ends the pause of the lane's pacer, which
-// may be nil.
-func (q *queue) withdraw(p *pacer) {
+// removeWithdrawn removes the ops that have ended, after a caller has withdrawn one. If nothing is left, it
+// ends the pause of the lane's pacer, which may be nil.
+func (q *queue) removeWithdrawn(p *pacer) {
 	q.removeEnded()
 	if len(q.ops) == 0 && p != nil {
 		p.endPause() // there is nothing to wait for
@@ -149,7 +153,7 @@ type batch struct {
 	cfg *plan.Config
 }
 
-// ops returns the adjusts, then the takes.
+// ops returns the ops of the batch: the adjusts, then the takes.
 func (b *batch) ops() []*Op {
 	switch {
 	case len(b.adjusts) == 0:
@@ -160,7 +164,7 @@ func (b *batch) ops() []*Op {
 	return slices.Concat(b.adjusts, b.takes)
 }
 
-// asksOf appends the asks of ops to room.
+// asksOf returns room with pointers to the asks of ops appended. Changes of them change the ops.
 func asksOf(room []*plan.Ask, ops []*Op) []*plan.Ask {
 	for _, o := range ops {
 		room = append(room, &o.Ask)
@@ -174,6 +178,7 @@ func (b *batch) charges() bool {
 	return len(b.takes) > 0 || slices.ContainsFunc(b.adjusts, func(o *Op) bool { return o.charges })
 }
 
+// first returns the first take of the batch, or its first adjust if it has no takes.
 func (b *batch) first() *Op {
 	if len(b.takes) > 0 {
 		return b.takes[0]
@@ -211,7 +216,7 @@ func limitAdjusts(adjusts []*Op) (carried, later []*Op) {
 func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool {
 	charges := func(o *Op) bool {
 		return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
-			return (o.Take || a.Amount > 0) && !image.Holds(a.Name) && cfg.Index(a.Name) >= 0
+			return (o.Take || a.Amount > 0) && !image.HasLimit(a.Name) && cfg.Index(a.Name) >= 0
 		})
 	}
 	return slices.ContainsFunc(b.takes, charges) || slices.ContainsFunc(b.adjusts, charges)
@@ -229,6 +234,8 @@ func splitOps(ops []*Op, has func(*Op) bool) (with, others []*Op) {
 	return with, others
 }
 
+// sameConfig reports whether two configurations have the same fingerprint, the same override and the same
+// limits in shadow.
 func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
 }

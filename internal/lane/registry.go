@@ -113,23 +113,24 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	return s, nil
 }
 
-// Silent is the number of buckets that do not answer.
-func (s *Registry) Silent() int { return int(s.trips.Load()) }
+// CountSilent returns the number of buckets that do not answer.
+func (s *Registry) CountSilent() int { return int(s.trips.Load()) }
 
-// Waiting returns the number of buckets with pending updates, and the sum of those updates and of the
-// amounts in flight.
-func (s *Registry) Waiting() (buckets int, amounts []plan.Signed) {
-	buckets, amounts = s.told.waiting()
+// SumPendingUpdates returns the number of buckets with pending updates, and the absolute sum of their amounts
+// and those of pending ops, in millitokens by limit.
+func (s *Registry) SumPendingUpdates() (buckets int, amounts []plan.Signed) {
+	buckets, amounts = s.told.sumUpdates()
 	return buckets, plan.Plus(amounts, s.sumPending())
 }
 
-// Flush writes the pending updates, until ctx ends, if the table answers or answers one more probe.
+// Flush lets all prefetched tokens lapse, and writes the pending updates until ctx ends. It writes nothing if
+// the table answers neither calls nor one more probe.
 func (s *Registry) Flush(ctx context.Context) {
 	s.aheads.close()
 	s.told.drain(ctx)
 }
 
-// Of returns the lane of a bucket.
+// Of returns the lane of a bucket, and makes it if the process has none.
 func (s *Registry) Of(entity, resource string) *Lane {
 	key := bucketKey{entity, resource}
 	if l := s.byKey.Get(key); l != nil { // the usual case makes no closure
@@ -158,16 +159,16 @@ func (s *Registry) Memo(entity, resource string) any {
 	return nil
 }
 
-// Refilled marks the bucket's image as stale in its lane, if there is one, because this process has
-// filled the bucket by hand.
-func (s *Registry) Refilled(entity, resource string) {
+// MarkRefilled marks the bucket's image as stale in its lane, if there is one, because this process has filled
+// the bucket by hand.
+func (s *Registry) MarkRefilled(entity, resource string) {
 	if l := s.byKey.Get(bucketKey{entity, resource}); l != nil {
-		l.Memory.Refilled()
+		l.Memory.MarkRefilled()
 	}
 }
 
-// Answers reports whether a bucket answers. It probes one that is only suspected, because perhaps no
-// caller asks it.
+// Answers reports whether a bucket and its table answer. It probes a bucket that is only suspected, because
+// perhaps no caller asks it.
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
 	if !c.Away() && c.Suspected() && l.site().AnswersNow(s.life) {
@@ -182,23 +183,23 @@ func (s *Registry) NewWaiter(came time.Time, batch bool) *Waiter {
 	return NewWaiter(s.Ranks.Add(1), came, batch)
 }
 
-// Count queues signed amounts for the counter of a lane's bucket, not for its tokens. They are written
-// once it answers. Amounts in a window of slots begin and end calls in flight. It returns false if the limiter is closed.
+// Count queues signed amounts for the counter of a lane's bucket, not for its tokens; they are written once it
+// answers. Slots are counted at once in the process's open calls. It returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
 	inFlight, amounts := plan.SplitInFlight(amounts)
 	if len(inFlight) > 0 {
-		s.SlotsOf(l).count(inFlight, cfg)
+		s.SlotsOf(l).countAdmitted(inFlight, cfg)
 	}
 	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
 	return s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
-		w.charged = plan.Quotas{Config: cfg, Now: now}.Charged(w.charged, amounts)
+		w.charged = plan.Quotas{Config: cfg, Now: now}.AddCharges(w.charged, amounts)
 		return w.count(amounts)
 	})
 }
 
-// CountUnlocated counts as Count does for an entity and resource with unknown buckets: the entity's
-// own, and those of its parents. Locate finds them later, with the parent and plan that the call gave. ended are
-// the amounts of a lease that ends: those of slots come back.
+// CountUnlocated queues amounts as Count does, for an entity and resource with unknown buckets, which Locate
+// finds later by the call's parent and plan. ended are the amounts of a lease that ends: those of slots come
+// back. It returns false if the limiter is closed.
 func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, ended []plan.Signed) bool {
 	key := toldKey{bucketKey{entity, resource}, true, by}
 	return s.told.addUpdates(key, nil, slices.Concat(amounts, ended), func(w *untold) []plan.Signed {
@@ -208,7 +209,8 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, en
 }
 
 // GiveBackLater queues amounts, above 0, to be given back to one incarnation of a lane's bucket once it
-// answers. model is the counter by model that their take moved. It returns false if the limiter is closed.
+// answers. The lane's next write gives back slots. model is the counter by model that their take moved. It
+// reports the amounts to OnOwe, and returns false if the limiter is closed.
 func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []byte, model plan.Model, cfg *plan.Config) bool {
 	inFlight, amounts := plan.SplitInFlight(amounts)
 	if len(inFlight) > 0 {
@@ -227,7 +229,7 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 
 // startPrefetch makes the Ahead of a lane. horizon is the prefetch time of its resource, above 0.
 func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
-	x := l.extra.orNew()
+	x := l.extra.loadOrMake()
 	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &x.line, contact: &l.Contact}
 	a.submit = func(o *Op) {
 		x.gather.noteArrival(o)
@@ -247,31 +249,33 @@ func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
 // mostPaced bounds how many paced lanes a process lists.
 const mostPaced = 1000
 
-// listPaced adds a pacer to the paced lanes, and unlistPaced removes it. The trace gets the start of the
-// pacing, if it is the first throttling, and its end.
+// listPaced adds a pacer to the paced lanes. If it is the lane's first throttling, it reports the start of the
+// pacing to the trace.
 func (s *Registry) listPaced(p *pacer, first bool) {
 	if first && s.Trace != nil {
-		s.Trace.Paced(p.shown(s.Began))
+		s.Trace.Paced(p.describe(s.Began))
 	}
 	s.paced.add(p)
 }
 
+// unlistPaced removes a pacer from the paced lanes, and reports the end of the pacing to the trace.
 func (s *Registry) unlistPaced(p *pacer) {
 	s.paced.remove(p)
 	if s.Trace != nil {
-		s.Trace.Paced(Paced{Entity: p.entity, Resource: p.resource, Reads: p.shown(s.Began).Reads})
+		s.Trace.Paced(Paced{Entity: p.entity, Resource: p.resource, Reads: p.describe(s.Began).Reads})
 	}
 }
 
-// Hottest lists paced buckets, longest interval first, at most the given number.
-func (s *Registry) Hottest(most int) []Paced {
+// PacedBuckets returns the pacing of at most the given number of throttled buckets, longest interval first. It
+// removes lanes from the list that need no pacing any more.
+func (s *Registry) PacedBuckets(most int) []Paced {
 	var list []Paced
 	for _, p := range s.paced.all() {
-		if p.over() {
+		if p.isOver() {
 			s.paced.remove(p) // not used since; it comes back when it is throttled again
 			continue
 		}
-		list = append(list, p.shown(s.Began))
+		list = append(list, p.describe(s.Began))
 	}
 	slices.SortFunc(list, func(a, b Paced) int {
 		return cmp.Or(cmp.Compare(b.Interval, a.Interval), cmp.Compare(a.Entity, b.Entity), cmp.Compare(a.Resource, b.Resource))
@@ -279,9 +283,9 @@ func (s *Registry) Hottest(most int) []Paced {
 	return list[:min(most, len(list))]
 }
 
-// SlotsOf returns the slots of a lane. It makes them at the first use.
+// SlotsOf returns the slots of the process's open calls in a lane's bucket. It makes them at the first use.
 func (s *Registry) SlotsOf(l *Lane) *Slots {
-	place := &l.extra.orNew().slots
+	place := &l.extra.loadOrMake().slots
 	if known := place.Load(); known != nil {
 		return known
 	}

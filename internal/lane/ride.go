@@ -39,7 +39,8 @@ func (r *riders) Ride(l *Lane, o *Op) {
 	}
 }
 
-// add queues a rider. It returns false if the op must be written at once.
+// add queues a rider without a write for it. It returns false, and does not queue it, if the op must be written
+// at once.
 func (r *riders) add(l *Lane, o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +76,7 @@ func (r *riders) list(l *Lane, o *Op) bool {
 	return true
 }
 
-// writeDue has the riders written whose time has come, and sets the timer to the next.
+// writeDue starts the writes of the riders whose time has come, and sets the timer to the next.
 func (r *riders) writeDue() {
 	r.mu.Lock()
 	now, n := time.Now(), 0
@@ -92,7 +93,7 @@ func (r *riders) writeDue() {
 	writeAll(due)
 }
 
-// Close has all riders written at once. From then on no op rides.
+// Close starts the writes of all riders at once. From then on no op rides.
 func (r *riders) Close() {
 	r.mu.Lock()
 	r.closed = true
@@ -104,7 +105,7 @@ func (r *riders) Close() {
 	writeAll(left)
 }
 
-// writeAll has the lanes of riders write them, if these still ride. Others of the same lane go with them.
+// writeAll starts writes of the lanes of riders that still ride; other riders of the same lane go with them.
 func writeAll(all []rider) {
 	for _, d := range all {
 		l := d.lane

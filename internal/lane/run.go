@@ -47,7 +47,7 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 			l.Contact.resume()
 		case admitted:
 			go func() {
-				if t := l.next(granted); t != nil {
+				if t := l.nextTurn(granted); t != nil {
 					l.run(t)
 				}
 			}()
@@ -64,7 +64,7 @@ func (l *Lane) run(t *turn) {
 	growStack(0)
 	for {
 		if t == nil {
-			if t = l.next(nil); t == nil {
+			if t = l.nextTurn(nil); t == nil {
 				return
 			}
 		}
@@ -76,10 +76,9 @@ func (l *Lane) run(t *turn) {
 	}
 }
 
-// next begins a turn when the next write may start. If granted is not nil, the lane is parked until it is closed. The
-// lane sends nothing until then, so the time does not count as silence of the bucket. next returns nil if the lane
-// rests.
-func (l *Lane) next(granted <-chan struct{}) *turn {
+// nextTurn waits until the next write may start, and begins a turn. It returns nil if the lane rests. The wait
+// does not count as silence of the bucket.
+func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 	for {
 		admitted := granted != nil
 		if admitted {
@@ -143,7 +142,7 @@ func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duratio
 	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
 	t.learnt.adjustsOnly, l.Memory.learnt.adjustsOnly = false, false
 	if x != nil || len(t.takes) > 1 {
-		t.extra = l.extra.orNew()
+		t.extra = l.extra.loadOrMake()
 		t.paced = t.extra.pacer.Load() != nil
 		t.inFlight = t.extra.slotsWithout(t.adjusts)
 		l.queue.ops = append(l.queue.ops, t.extra.joinBatch(&t.batch, time.Now())...)
@@ -173,7 +172,7 @@ func (l *Lane) carry(t *turn) (handed bool) {
 	return handed
 }
 
-// carryTurn is carry for a turn that returns.
+// carryTurn decides a turn, sends its write and books the outcome, as carry does, but does not survive a panic.
 func (l *Lane) carryTurn(t *turn) (handed bool) {
 	if !t.flying {
 		writes := t.prepare()
@@ -263,15 +262,16 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 	return foreign
 }
 
-// finishOps ends ops that have a result, and puts others back into the queue, so that the next write may
-// carry them.
+// finishOps ends the ops of f that have a result, and puts its other ops back into the queue, for the next
+// write. It empties f.
 func (l *Lane) finishOps(f *fates) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.finishOpsLocked(f)
 }
 
-// finishOpsLocked is finishOps with l.mu held. If a caller has left, the next write gives back its grant.
+// finishOpsLocked is finishOps with l.mu held. It also tells the lines, the slots and gather the results. If a
+// caller has left, its grant is given back by the op's onOutcome.
 func (l *Lane) finishOpsLocked(f *fates) {
 	x, won := l.extra.Load(), (*Line)(nil) // the last line whose waiters were served
 	for _, e := range f.ends {
@@ -285,7 +285,7 @@ func (l *Lane) finishOpsLocked(f *fates) {
 			case x != nil && e.result.Err == nil && !e.result.Denied:
 				if o.Waiter != nil && x.lineOf(o.Batch) != won {
 					won = x.lineOf(o.Batch)
-					won.won(e.result.Image, float64(e.result.Now))
+					won.recordWin(e.result.Image, float64(e.result.Now))
 				}
 				x.noteGrant(o)
 			}
@@ -296,10 +296,10 @@ func (l *Lane) finishOpsLocked(f *fates) {
 		}
 	}
 	for _, o := range f.again {
-		l.queue.again(o, l.Contact.silent())
+		l.queue.requeue(o, l.Contact.silent())
 	}
 	if len(f.lost) > 0 {
-		l.extra.orNew().noteLosses(f.lost, l.Memory.sight.image, float64(l.owner.NowMS()))
+		l.extra.loadOrMake().noteLosses(f.lost, l.Memory.sight.image, float64(l.owner.NowMS()))
 	}
 	l.queue.removeEnded()
 	f.ends, f.again, f.lost = f.ends[:0], nil, nil

@@ -15,7 +15,7 @@ import (
 // the queues of another bucket. A batch call leaves the share's part of each reserve.
 func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, now int64) (r Result, ok, room bool) {
 	slots, others := cfg.SplitSlots(asked)
-	asks := b.known.asks(others, cfg, share, now)
+	asks := b.known.localAsks(others, cfg, share, now)
 	if batch {
 		keepReserves(asks, cfg, share)
 	}
@@ -31,7 +31,8 @@ func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float
 	return localReading(asks, cfg, now), ok, room
 }
 
-// keepReserves takes the reserves of the limits off the bursts of a process's share.
+// keepReserves lowers the bursts of asks, in place, by the reserves of their limits. Limits in shadow, and
+// unknown ones, stay.
 func keepReserves(asks []backlog.Ask, cfg *plan.Config, share float64) {
 	for i := range asks {
 		a := &asks[i]
@@ -42,7 +43,8 @@ func keepReserves(asks []backlog.Ask, cfg *plan.Config, share float64) {
 	}
 }
 
-// localSlots shows the process's share of the slots that deny a call.
+// localSlots returns asks that show the process's share of the slots that deny a call. free is the number of
+// its free slots.
 func localSlots(asked []plan.Signed, cfg *plan.Config, free int64) (asks []backlog.Ask) {
 	for _, a := range asked {
 		rate := cfg.RateOf(a.Name)
@@ -51,19 +53,21 @@ func localSlots(asked []plan.Signed, cfg *plan.Config, free int64) (asks []backl
 	return asks
 }
 
-// ChangeLocally changes the share by the real use without the bucket: above 0 it is taken, below 0
-// given back. It is never denied.
+// ChangeLocally changes the process's share by the real use, without the bucket: amounts above 0 are taken,
+// those below 0 given back. It never denies, and skips slots.
 func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	_, changes = cfg.SplitSlots(changes)
-	b.owner.Queues.Change(b.bucket(), b.known.asks(changes, cfg, share, now), now)
+	b.owner.Queues.Change(b.bucket(), b.known.localAsks(changes, cfg, share, now), now)
 }
 
+// bucket returns the name of the bucket, for the queues of the process's shares.
 func (b *Beside) bucket() backlog.Bucket {
 	return backlog.Bucket{Entity: b.site.Entity, Resource: b.site.Resource}
 }
 
-// asks combines amounts with the last known limits.
-func (s *sight) asks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
+// localAsks returns the asks for the process's share of the limits that amounts name. Their rates and used
+// amounts are those last known.
+func (s *sight) localAsks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
 	asks := make([]backlog.Ask, len(amounts))
 	for i, a := range amounts {
 		rate := s.rate(a.Name, cfg).Smooth()
@@ -81,24 +85,24 @@ func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
 	if cfg.InShadow(name) {
 		return plan.Unlimited
 	}
-	if cfg.Index(name) < 0 && s.known && s.image.Holds(name) {
+	if cfg.Index(name) < 0 && s.known && s.image.HasLimit(name) {
 		return s.image.Limits[s.image.Set.Index(name)].Rate
 	}
 	return cfg.RateOf(name)
 }
 
-// used returns the used amount of a limit at now, by the last image.
+// used returns the used amount of a limit at now, in millitokens, by the last image; 0 if that lacks the limit.
 func (s *sight) used(name string, now int64) int64 {
-	if !s.known || !s.image.Holds(name) {
+	if !s.known || !s.image.HasLimit(name) {
 		return 0
 	}
 	state := s.image.State(s.image.Set.Index(name))
 	return max(0, state.Burst-state.Level(now))
 }
 
-// localReading shows the process's share as a bucket, for statuses. An amount above the share's burst
-// fits an empty share, so the burst is shown as that amount. One above the limit's own burst never
-// fits.
+// localReading returns a result that shows the process's share as a bucket, for statuses; it is marked
+// Degraded. An amount above the share's burst fits an empty share, so the burst is shown as that amount. One
+// above the limit's own burst never fits.
 func localReading(asks []backlog.Ask, cfg *plan.Config, now int64) Result {
 	m := &schema.Image{HasRefilled: true, Refilled: now, Limits: make([]schema.Stored, 0, len(asks))}
 	names := make([]string, len(asks))

@@ -69,10 +69,10 @@ type sites struct {
 	Began time.Time
 }
 
-// passed returns the time in µs since the origin, for pacing. It never goes back, and every instant is
-// above 0. elapsed is the same in ms.
+// passed returns the time in µs since Began, for pacing. It never goes back, and is always above 0.
 func (s *sites) passed() int64 { return time.Since(s.Began).Microseconds() }
 
+// elapsed returns the time in ms since Began. It never goes back.
 func (s *sites) elapsed() int64 { return s.passed() / 1000 }
 
 // Sleep waits for d. It returns false if the limiter is closed first.
@@ -94,7 +94,8 @@ type builtKey struct {
 	item schema.Item
 }
 
-// Key returns the key of the bucket's item. Callers must not change it.
+// Key returns the primary key of the bucket's item, as DynamoDB attributes, from the cache or built anew.
+// Callers must not change it.
 func (s site) Key() schema.Item {
 	place := &s.keys[int(s.number)%len(s.keys)]
 	if k := place.Load(); k != nil && k.of == s.Bucket {
@@ -105,7 +106,8 @@ func (s site) Key() schema.Item {
 	return k.item
 }
 
-// Read reads the bucket. asked is the instant and order of the request.
+// Read reads the bucket once, and notes an answer; image is nil if the bucket does not exist. asked is the
+// instant and order of the request.
 func (s site) Read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	asked = s.access.Ask()
 	image, err = s.access.Store.Read(ctx, s.Key(), hint, s.IDs.Slot)
@@ -115,12 +117,12 @@ func (s site) Read(ctx context.Context, hint *schema.LimitSet) (image *schema.Im
 	return image, asked, err
 }
 
-// ReadPatiently reads for a caller that cannot come back to the bucket later. It retries a throttled
-// read as often as a write.
+// ReadPatiently reads the bucket as Read does, for a caller that cannot come back to the bucket later. It
+// repeats a throttled read up to MaxTries times, with pauses.
 func (s site) ReadPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	for try := range MaxTries {
 		image, asked, err = s.Read(ctx, hint)
-		if !throttling(err) || !Backoff.Pause(ctx, try) {
+		if !isThrottling(err) || !Backoff.Pause(ctx, try) {
 			break
 		}
 	}
@@ -168,8 +170,8 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 	return v, nil
 }
 
-// standing compares a configuration with the image before a new read. missing means that the batch
-// charges a limit that the bucket lacks.
+// standing compares a configuration with the image before a new read. missing means that the batch charges a
+// limit that the bucket lacks. If the bucket has a newer configuration, the cache forgets the known one.
 func (s site) standing(known *sight, b *batch, cfg *plan.Config, missing bool, now int64) plan.Standing {
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	switch {
@@ -185,8 +187,8 @@ func (s site) standing(known *sight, b *batch, cfg *plan.Config, missing bool, n
 	return st
 }
 
-// reread reads the configuration again and gives it to the batch's takes. It returns nil, for adjusts,
-// if nothing limits the bucket any more.
+// reread reads the configuration again, and stores it in the batch and its takes. Without limits it returns nil
+// for adjusts, and a *Failure with the reason Unlimited for takes.
 func (s site) reread(ctx context.Context, b *batch) (*plan.Config, error) {
 	cfg, err := s.access.Configs.Reread(ctx, s.Entity, s.Resource, b.cfg.OfGroup())
 	if err != nil {
@@ -234,7 +236,8 @@ func (c *Contact) Back() <-chan struct{} {
 	return nil
 }
 
-// NoteAnswer records that DynamoDB answered a request about the bucket.
+// NoteAnswer records that DynamoDB answered a request about the bucket just now, which is then no longer
+// suspected.
 func (c *Contact) NoteAnswer() {
 	c.heard.Store(time.Now().UnixNano())
 	c.suspect.Store(false)
@@ -259,22 +262,24 @@ func (c *Contact) Quiet(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// pause and resume mark a time without requests: the lane waits for its turn.
+// pause marks the begin of a time without requests: the lane waits for its turn.
 func (c *Contact) pause() { c.pausing.Store(true) }
 
+// resume marks the end of a time without requests. The silence of the bucket counts from now on.
 func (c *Contact) resume() {
 	if c.pausing.Swap(false) {
 		c.NoteAnswer()
 	}
 }
 
-// lose marks the bucket as silent, and regain as answering again.
+// lose marks the bucket as silent, and no longer as suspected.
 func (c *Contact) lose() {
 	again := make(chan struct{})
 	c.again.Store(&again)
 	c.suspect.Store(false)
 }
 
+// regain marks the silent bucket as answering again, and wakes all that wait for it.
 func (c *Contact) regain() {
 	again := c.again.Swap(nil)
 	close(*again)
@@ -316,7 +321,7 @@ func (s *work) Stopped() {
 	}
 }
 
-// Drain waits until nothing is in flight.
+// Drain waits until nothing is in flight. It returns ctx's error if ctx ends first.
 func (s *work) Drain(ctx context.Context) error {
 	s.mu.Lock()
 	if s.running == 0 {
@@ -343,6 +348,7 @@ type some[K comparable] struct {
 	set  map[K]struct{}
 }
 
+// add adds k, unless the set is full.
 func (s *some[K]) add(k K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -354,12 +360,14 @@ func (s *some[K]) add(k K) {
 	}
 }
 
+// remove removes k, if the set has it.
 func (s *some[K]) remove(k K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.set, k)
 }
 
+// all returns the members of the set, in no order.
 func (s *some[K]) all() []K {
 	s.mu.Lock()
 	defer s.mu.Unlock()

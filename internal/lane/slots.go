@@ -31,22 +31,23 @@ type Slots struct {
 	idle int
 }
 
-// noteAnswer books the moves of a write under a configuration. It returns the windows of the slots that calls
-// took. mu must be held.
+// noteAnswer books the slots that a write under a configuration moved, by its answer. It returns the windows of
+// the slots that calls took; nil unless the write landed. mu must be held.
 func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []plan.Signed) {
 	s.idle = 0
-	s.held.use(cfg)
+	s.held.useConfig(cfg)
 	switch a.Verdict {
 	case ddb.Landed:
-		taken = s.held.take(rows, a.Image, secondAt(s.site.elapsed()))
+		taken = s.held.bookLanded(rows, a.Image, secondAt(s.site.elapsed()))
 	case ddb.Unconfirmed:
-		s.held.doubt(rows)
+		s.held.bookUnanswered(rows)
 	default:
 	}
 	return taken
 }
 
-// noteEnd counts the calls that an adjust ended with a result. mu must be held.
+// noteEnd counts the slots of the calls that an adjust ended, unless its result is a certain failure. mu must
+// be held.
 func (s *Slots) noteEnd(o *Op, r *Result) {
 	if o.Take || r.Err != nil && !r.Unconfirmed {
 		return
@@ -58,22 +59,23 @@ func (s *Slots) noteEnd(o *Op, r *Result) {
 	}
 }
 
-// grantTogether books the slots that a committed transaction took from the bucket, and gives r their windows.
+// grantTogether counts the slots that a committed transaction took as open, adds their windows to r, and sets
+// the timer.
 func (s *Slots) grantTogether(r *Result, rows plan.Rows) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.use(r.Config)
-	r.landedIn = append(r.landedIn, s.held.take(rows, r.Image, secondAt(s.site.elapsed()))...)
+	s.held.useConfig(r.Config)
+	r.landedIn = append(r.landedIn, s.held.bookLanded(rows, r.Image, secondAt(s.site.elapsed()))...)
 	s.arm()
 }
 
-// count counts slots of calls that a policy admitted without the bucket: above 0 they are open from now on, and
-// the next write takes them; below 0 their calls have ended.
-func (s *Slots) count(amounts []plan.Signed, cfg *plan.Config) {
+// countAdmitted counts slots of calls that a policy admitted without the bucket, and sets the timer. Amounts
+// above 0 are open from now on, and the next write takes them. Calls of amounts below 0 have ended.
+func (s *Slots) countAdmitted(amounts []plan.Signed, cfg *plan.Config) {
 	begun, ended := plan.Split(amounts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.use(cfg)
+	s.held.useConfig(cfg)
 	s.held.begin(begun, secondAt(s.site.elapsed()))
 	s.held.end(plan.Negated(ended), secondAt(s.site.elapsed()))
 	s.arm()
@@ -83,12 +85,13 @@ func (s *Slots) count(amounts []plan.Signed, cfg *plan.Config) {
 func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.use(cfg)
+	s.held.useConfig(cfg)
 	s.held.countLate(amounts, secondAt(s.site.elapsed()))
 	s.arm()
 }
 
-// giveBack counts slots, above 0, of calls that have ended without a write.
+// giveBack counts slots, above 0, of calls that have ended without a write. The next write gives them back, and
+// the timer is set to it.
 func (s *Slots) giveBack(amounts []plan.Signed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +99,9 @@ func (s *Slots) giveBack(amounts []plan.Signed) {
 	s.arm()
 }
 
-// admit counts slots as open if the process's share of the limits has room for them beside those of its open
-// calls. seed is the process's. free is the number of free slots of the denying limit. A batch call leaves the reserve.
+// admit counts slots as open, and returns true, if the process's share of the limits has room for them beside
+// those of its open calls. free is the number of free millislots of the denying limit. seed is the process's; a
+// batch call leaves the reserve.
 func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, seed uint64) (free int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,17 +110,17 @@ func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, batc
 		if at := cfg.Index(a.Name); batch && at >= 0 {
 			n -= cfg.Limits[at].Rate.ReserveOf(cfg.Limits[at].Reserve)
 		}
-		free = plan.LocalSlots(n, share, seed) - s.held.open(a.Name)
+		free = plan.LocalSlots(n, share, seed) - s.held.openSlots(a.Name)
 		if a.Amount > free && !cfg.InShadow(a.Name) {
 			return free, false
 		}
 	}
-	s.held.use(cfg)
+	s.held.useConfig(cfg)
 	s.held.begin(asked, secondAt(s.site.elapsed()))
 	return free, true
 }
 
-// LeaveLocal takes slots that the process's share admitted off those of its open calls.
+// LeaveLocal gives back slots that the process's share had admitted. It skips amounts of other kinds of limits.
 func (s *Slots) LeaveLocal(amounts []plan.Signed, cfg *plan.Config) {
 	if slots, _ := cfg.SplitSlots(amounts); len(slots) > 0 {
 		s.giveBack(slots)
@@ -144,14 +148,14 @@ func (s *Slots) needed() (slots []plan.Signed) {
 	return slots
 }
 
-// wait returns an estimate of the time until a slot is free, in ms, at a limit of n: the mean duration of the
-// last calls divided by n.
+// wait returns an estimate, in ms, of the time until one of n slots is free: the mean duration of calls divided
+// by n. It is 1000 before a call has ended, and at most the hold.
 func (s *Slots) wait(limit string, n int64) int64 {
 	const least, unknown = 50, 1000
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, more := s.held.limit(limit)
-	mean := more.mean()
+	mean := more.meanDuration()
 	if mean == 0 {
 		return unknown
 	}
@@ -164,12 +168,13 @@ func (s *Slots) meanCall() (mean float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.held.more {
-		mean = max(mean, float64(s.held.more[i].mean()))
+		mean = max(mean, float64(s.held.more[i].meanDuration()))
 	}
 	return mean
 }
 
-// arm sets the timer to the next write for the slots. mu must be held.
+// arm sets the timer to the next write for the slots alone, or stops it if none is due. It updates inUse. mu
+// must be held.
 func (s *Slots) arm() {
 	switch used := !s.held.isEmpty(); {
 	case s.inUse.Swap(used) == used:
@@ -210,7 +215,8 @@ const (
 	mostIdle    = 4
 )
 
-// tend makes the lane write for the slots, if it is time. A write of calls does the same.
+// tend is the timer's function: it makes the lane write for the slots if a write is due. It also ends calls
+// that kept their slots too long, and reports them to onLapse.
 func (s *Slots) tend() {
 	s.mu.Lock()
 	now, second := s.site.access.NowMS(), secondAt(s.site.elapsed())

@@ -31,12 +31,13 @@ type stock struct {
 	lapsedAt int64
 }
 
+// newStock returns an empty stock with a horizon.
 func newStock(horizon time.Duration) stock {
 	return stock{horizon: horizon, parcels: prefetch.New(horizon.Milliseconds())}
 }
 
-// serve takes amounts from the held tokens, all or nothing. sent is the time of their debit. low means
-// that a new prefetch is due.
+// serve takes amounts from the held tokens, all or nothing. sent is the time of their debit, in ms since
+// Registry.Began. low means that a new prefetch is due.
 func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now int64) (sent int64, ok, low bool) {
 	if k.cfg == nil || !k.holdsFor(cfg, known) {
 		return 0, false, false
@@ -48,13 +49,13 @@ func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now i
 	return sent, ok, k.parcels.IsLow(now)
 }
 
-// holdsFor reports whether the held tokens belong to the current bucket and to a configuration. If they
-// do not, they lapse.
+// holdsFor reports whether the held tokens belong to the current bucket and to a configuration. Tokens of
+// another configuration lapse, and those of a bucket that is gone are lost.
 func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 	if !known.known {
 		return false // until the bucket was read again
 	}
-	if known.image == nil || !bytes.Equal(known.image.Of(), k.debited.Of()) {
+	if known.image == nil || !bytes.Equal(known.image.IncarnationID(), k.debited.IncarnationID()) {
 		k.parcels.Lose()
 		return false
 	}
@@ -65,11 +66,12 @@ func (k *stock) holdsFor(cfg *plan.Config, known *sight) bool {
 	return true
 }
 
-// putBack returns served amounts to the stock. The tokens keep their age.
+// putBack returns served amounts to the stock; the tokens keep their age. They lapse if the stock has another
+// configuration, and are lost if it has another bucket.
 func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	k.parcels.UncountServed(asked, now)
 	switch {
-	case !bytes.Equal(r.Image.Of(), k.debited.Of()): // the bucket is gone, and its counter
+	case !bytes.Equal(r.Image.IncarnationID(), k.debited.IncarnationID()): // the bucket is gone, and its counter
 	case sameConfig(r.Config, k.cfg) && plan.SameLives(r.Image, k.debited):
 		k.parcels.Add(asked, sent)
 	default:
@@ -77,10 +79,10 @@ func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	}
 }
 
-// fetchOp makes the take of a prefetch; nil if no prefetch is due. No caller waits for it, and it is
-// dropped if tokens are scarce. nowMS is the time by which the bucket refills.
+// fetchOp returns a new take of a prefetch, and marks the stock as fetching; nil if no prefetch is due. No
+// caller waits for it, and it is dropped if tokens are scarce. nowMS is the time by which the bucket refills.
 func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
-	if k.fetching || cfg.Override || !known.current(cfg) {
+	if k.fetching || cfg.Override || !known.isCurrent(cfg) {
 		return nil
 	}
 	image := known.image
@@ -88,7 +90,7 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 		return nil // too old to tell whether tokens are scarce
 	}
 	want := k.parcels.Want(func(name string) (prefetch.Level, bool) {
-		if !image.Holds(name) {
+		if !image.HasLimit(name) {
 			return prefetch.Level{}, false
 		}
 		state := image.State(image.Set.Index(name))
@@ -107,8 +109,9 @@ func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	return o
 }
 
-// fetched puts prefetched tokens into the stock. It returns the amounts in doubt.
-func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
+// bookFetched puts prefetched tokens into the stock, and unmarks fetching. Held tokens of another configuration
+// lapse. It returns the amounts in doubt, if the write is unconfirmed.
+func (k *stock) bookFetched(o *Op, r Result) (doubt []plan.Signed) {
 	k.fetching = false
 	switch {
 	case r.Unconfirmed:
@@ -118,7 +121,7 @@ func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
 	}
 	switch {
 	case k.cfg == nil: // the first
-	case !bytes.Equal(r.Image.Of(), k.debited.Of()):
+	case !bytes.Equal(r.Image.IncarnationID(), k.debited.IncarnationID()):
 		k.parcels.Lose()
 	case !sameConfig(k.cfg, r.Config) || !plan.SameLives(k.debited, r.Image):
 		k.parcels.LapseAll()
@@ -128,29 +131,29 @@ func (k *stock) fetched(o *Op, r Result) (doubt []plan.Signed) {
 	return nil
 }
 
-// lapsedOp makes the adjust that takes lapsed tokens off the counter; nil if nothing has
-// lapsed.
+// lapsedOp removes the lapsed tokens from the stock and returns the adjust that takes them off the counter. It
+// returns nil if nothing has lapsed, or if the bucket is gone.
 func (k *stock) lapsedOp(known *sight) *Op {
 	lapsed := k.parcels.TakeLapsed()
 	k.lapsedAt = 0
-	if len(lapsed) == 0 || known.known && (known.image == nil || !bytes.Equal(known.image.Of(), k.debited.Of())) {
+	if len(lapsed) == 0 || known.known && (known.image == nil || !bytes.Equal(known.image.IncarnationID(), k.debited.IncarnationID())) {
 		return nil // with its bucket the counter is gone
 	}
-	o := NewAdjust(context.Background(), nil, k.debited.Of(), k.cfg)
+	o := NewAdjust(context.Background(), nil, k.debited.IncarnationID(), k.cfg)
 	o.Late, o.lapses = plan.Negated(lapsed), true
 	return o
 }
 
-// tookOff keeps tokens that could not be taken off the counter for later. It returns the amounts in
-// doubt. They stay consumed: tokens that were perhaps taken off, and all that a closed limiter could
-// not take off.
-func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
+// bookTakenOff books the outcome of an op that takes lapsed tokens off the counter. After a certain failure
+// they wait for the next one. It returns the amounts in doubt: those of an unconfirmed write, and all that a
+// closed limiter could not write.
+func (k *stock) bookTakenOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	lapsed := plan.Negated(o.Late)
 	switch {
 	case r.Err == nil:
 	case r.Unconfirmed || closed:
 		return lapsed
-	case bytes.Equal(o.Incarnation, k.debited.Of()):
+	case bytes.Equal(o.Incarnation, k.debited.IncarnationID()):
 		k.parcels.Lapse(lapsed)
 	}
 	return nil
@@ -159,9 +162,9 @@ func (k *stock) tookOff(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 // bookOutcome books the outcome of an op of the stock. It returns the amounts in doubt.
 func (k *stock) bookOutcome(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	if o.lapses {
-		return k.tookOff(o, r, closed)
+		return k.bookTakenOff(o, r, closed)
 	}
-	return k.fetched(o, r)
+	return k.bookFetched(o, r)
 }
 
 // expire lets old tokens lapse. due means that they have waited for a horizon to be taken off the
@@ -189,7 +192,7 @@ func (k *stock) wait(now int64) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// stop stops the timer, and lets all tokens lapse.
+// stop stops the timer, and lets all held tokens lapse.
 func (k *stock) stop() {
 	if k.timer != nil {
 		k.timer.Stop()
@@ -198,9 +201,9 @@ func (k *stock) stop() {
 	k.parcels.LapseAll()
 }
 
-// counted learns from a landed write how many tokens calls need, and the process's part of the bucket's
-// traffic. before and after are the images around it.
-func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
+// learnLanded updates the estimates of the tokens that calls need, and of the process's part of the bucket's
+// traffic, from a landed write. before and after are the images around it.
+func (k *stock) learnLanded(carried []*Op, before, after *schema.Image, now int64) {
 	var own plan.Rows
 	for _, o := range carried {
 		o.AddTo(&own)
@@ -208,7 +211,7 @@ func (k *stock) counted(carried []*Op, before, after *schema.Image, now int64) {
 			k.parcels.CountAdmitted(o.Amounts, now)
 		}
 	}
-	if before == nil || !bytes.Equal(before.Of(), after.Of()) {
+	if before == nil || !bytes.Equal(before.IncarnationID(), after.IncarnationID()) {
 		return
 	}
 	for i, name := range after.Set.Names {

@@ -56,7 +56,7 @@ type Answer struct {
 	Tries int
 }
 
-// unwritten returns the result of ops whose write did not land, or may not have landed.
+// unwritten returns the result of ops whose write did not land, or perhaps did: then it is marked Unconfirmed.
 func (a Answer) unwritten() Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}

@@ -21,7 +21,7 @@ func (t *tally) Doubt(amounts []plan.Signed) {
 	t.doubted = plan.Plus(t.doubted, plan.Absolute(amounts))
 }
 
-// AddPending counts amounts in flight, and RemovePending takes them off again.
+// AddPending counts amounts in flight, by their absolute values.
 func (t *tally) AddPending(amounts []plan.Signed) { t.changePending(plan.Absolute(amounts)) }
 
 // RemovePending takes amounts off that are not in flight any more.
@@ -29,20 +29,21 @@ func (t *tally) RemovePending(amounts []plan.Signed) {
 	t.changePending(plan.Negated(plan.Absolute(amounts)))
 }
 
+// changePending adds amounts to the sum of the amounts in flight.
 func (t *tally) changePending(by []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pending = plan.Plus(t.pending, by)
 }
 
-// sumPending returns the amounts in flight.
+// sumPending returns the absolute amounts in flight, in millitokens by limit.
 func (t *tally) sumPending() []plan.Signed {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return withoutZeros(t.pending)
 }
 
-// Drop counts amounts that will never be written.
+// Drop counts amounts that will never be written, by their absolute values, and reports them to onDrop.
 func (t *tally) Drop(amounts []plan.Signed) {
 	amounts = plan.Absolute(amounts)
 	t.mu.Lock()
@@ -53,7 +54,7 @@ func (t *tally) Drop(amounts []plan.Signed) {
 	}
 }
 
-// Uncertain returns the amounts in doubt, and the dropped ones.
+// Uncertain returns the sums of the amounts in doubt, and of the dropped ones, in millitokens by limit.
 func (t *tally) Uncertain() (doubted, dropped []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ func (d telling) silent(key bucketKey) bool {
 	return l != nil && l.Contact.silent()
 }
 
-// answers asks a bucket whether it answers.
+// answers probes a bucket once, and reports whether it answers.
 func (d telling) answers(ctx context.Context, key bucketKey) bool {
 	return d.lanes.Of(key.entity, key.resource).site().AnswersNow(ctx)
 }
@@ -77,10 +77,11 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	return false
 }
 
-// adapt leaves out of a part the amounts that the refusing bucket cannot store.
+// adapt returns a part without the amounts that the refusing bucket cannot store. It counts and logs those as
+// dropped.
 func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
-	rest, gone := p.fit(func(name string) bool { return image.Holds(name) && image.SlotsOf(name) == nil })
-	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.Of()) {
+	rest, gone := p.fit(func(name string) bool { return image.HasLimit(name) && image.SlotsOf(name) == nil })
+	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.IncarnationID()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
 	rest.countPast(image)
@@ -88,8 +89,8 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	return rest
 }
 
-// makeable leaves out of a part the amounts that a new bucket cannot start with: give-backs, decreases
-// of counters, and limits that are not configured.
+// makeable returns a part without the amounts that a new bucket cannot start with: give-backs, decreases of
+// counters, and limits that are not configured. It counts and logs those as dropped.
 func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	rest, gone := p.fit(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
@@ -100,8 +101,8 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	return rest
 }
 
-// send sends a part once. If the bucket is gone, it makes a full one with the counted amounts on its
-// counters.
+// send sends a part once, and returns the answer. If the bucket is gone, it makes a full one with the counted
+// amounts on its counters. If the role refuses counters by model, it sends the part again without them.
 func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
 	if !gone {
 		if d.lanes.Models.areForbidden() {
@@ -125,8 +126,8 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 	})
 }
 
-// sendOnce sends a write outside the lane's own work, once. operation is 0 for a write that leaves no
-// id.
+// sendOnce sends a write outside the lane's own work, once, and reports it to OnTell and the trace. operation
+// is 0 for a write that leaves no id.
 func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Rows, write func(context.Context) Answer) Answer {
 	if d.lanes.OnTell != nil {
 		d.lanes.OnTell(l, operation, s)
@@ -141,8 +142,9 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	return a
 }
 
-// locate finds the buckets of an unlocated update, and queues the counts for them. It drops amounts of
-// limits that no level has.
+// locate finds the buckets of an unlocated update, and queues its counts for them. It counts and logs amounts
+// of limits that no level has as dropped. It returns false, and keeps the update, if the configuration cannot
+// be read.
 func (d telling) locate(ctx context.Context, w *untold) bool {
 	p := w.sent
 	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
@@ -179,8 +181,8 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	return true
 }
 
-// learn gives the lane the image of a maintenance write. Its pacing does not count the write as
-// traffic.
+// learn gives the lane the image of a maintenance write, and notes that the bucket answers. The lane's pacing
+// does not count the write as traffic.
 func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
 	l.Contact.NoteAnswer()
 	if !a.Seen {

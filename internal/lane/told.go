@@ -71,7 +71,9 @@ type told struct {
 	full bool
 }
 
-// addUpdates adds to the pending updates of a bucket. It drops and counts amounts that find no room.
+// addUpdates lets add change the pending updates of a bucket, and starts the goroutine that writes them.
+// Amounts that find no room are dropped, counted and logged. It returns false, and adds nothing, if the limiter
+// is closed.
 func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
 	if len(amounts) == 0 {
 		return true
@@ -81,7 +83,7 @@ func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, 
 		d.mu.Unlock()
 		return false
 	}
-	w := d.untold(key)
+	w := d.entryOf(key)
 	if w == nil {
 		first := !d.full
 		d.full = true
@@ -106,9 +108,9 @@ func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, 
 	return true
 }
 
-// untold returns the pending updates of a bucket, and adds an entry if the bucket has none. It is nil
-// if there are too many. d.mu must be held.
-func (d *told) untold(key toldKey) *untold {
+// entryOf returns the pending updates of a bucket, and adds an entry if the bucket has none. It returns nil if
+// there are too many entries. d.mu must be held.
+func (d *told) entryOf(key toldKey) *untold {
 	w := d.byKey[key]
 	if w != nil || len(d.byKey) >= maxUntold {
 		return w
@@ -134,13 +136,13 @@ func (d *told) run() {
 		if !d.turns.wait(life) {
 			return
 		}
-		w, done := d.next(d.by.silent)
+		w, done := d.takeNext(d.by.silent)
 		switch {
 		case done:
 			return
 		case w == nil: // every bucket that something waits for is silent
 			pause = tellDelay
-		case d.tellApart(w):
+		case d.writeGuarded(w):
 			pause, failed = 0, 0
 		default:
 			pause = tellBackoff.Wait(failed)
@@ -149,8 +151,9 @@ func (d *told) run() {
 	}
 }
 
-// tellApart writes the part in w.sent, and survives a panic. The part is then in doubt.
-func (d *told) tellApart(w *untold) (well bool) {
+// writeGuarded writes the part in w.sent, and survives a panic: the part is then in doubt. It returns false if
+// the table should be left alone for a while.
+func (d *told) writeGuarded(w *untold) (well bool) {
 	sizes := w.sent.sizes()
 	err := guard.Apart(func() error {
 		well = d.by.writeUpdates(context.Background(), w)
@@ -183,9 +186,9 @@ func (d *told) drain(ctx context.Context) {
 		return !answers
 	}
 	for failed := 0; ctx.Err() == nil && !d.table.Open(); {
-		w, done := d.next(silent)
+		w, done := d.takeNext(silent)
 		switch {
-		case done || w == nil && !d.writes():
+		case done || w == nil && !d.isWriting():
 			return
 		case w == nil:
 			ddb.Sleep(ctx, tellPause)
@@ -200,16 +203,16 @@ func (d *told) drain(ctx context.Context) {
 	}
 }
 
-// next takes the updates of the next write: those of the bucket that has waited longest and is not
-// silent. w is nil if every bucket is silent or being written; done means that no update is pending.
-func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
+// takeNext moves the updates of the next write to w.sent: those of the bucket that has waited longest and is
+// not silent. w is nil if every bucket is silent or being written; done means that no update is pending.
+func (d *told) takeNext(silent func(bucketKey) bool) (w *untold, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for range len(d.order) {
 		w, d.order = d.order[0], d.order[1:]
 		switch {
 		case !w.sent.isEmpty(): // another goroutine tells it
-		case w.empty():
+		case w.isEmpty():
 			delete(d.byKey, w.key)
 			continue
 		case d.isSilent(w, silent):
@@ -227,8 +230,8 @@ func (d *told) next(silent func(bucketKey) bool) (w *untold, done bool) {
 	return nil, len(d.byKey) == 0
 }
 
-// writes reports whether a write of updates is in flight.
-func (d *told) writes() bool {
+// isWriting reports whether a write of pending updates is in flight.
+func (d *told) isWriting() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.byKey {
@@ -239,7 +242,8 @@ func (d *told) writes() bool {
 	return false
 }
 
-// isSilent asks whether a bucket is silent, without d.mu.
+// isSilent reports whether a bucket is silent, and releases d.mu while it asks. An unlocated update has no
+// bucket that could be.
 func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
 	if w.key.unlocated {
 		return false
@@ -249,7 +253,8 @@ func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
 	return silent(w.key.bucketKey)
 }
 
-// keepAgain puts back a part that was surely not written.
+// keepAgain puts back a part that was surely not written. Amounts that would exceed one update are dropped,
+// counted and logged.
 func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
 	left := w.restore(p)
@@ -274,9 +279,9 @@ func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
-// waiting returns the number of buckets with pending updates, and the sum of their absolute amounts,
-// with those in flight.
-func (d *told) waiting() (buckets int, amounts []plan.Signed) {
+// sumUpdates returns the number of buckets with pending updates, and the sum of their absolute amounts in
+// millitokens by limit, with those in flight.
+func (d *told) sumUpdates() (buckets int, amounts []plan.Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, w := range d.byKey {
@@ -295,7 +300,8 @@ type Turns struct {
 	next time.Time
 }
 
-// wait waits for a turn. It returns false if ctx ends first.
+// wait waits for a turn of the background writes, which start at least 20 ms apart. It returns false if ctx
+// ends first.
 func (t *Turns) wait(ctx context.Context) bool {
 	t.mu.Lock()
 	now := time.Now()

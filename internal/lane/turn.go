@@ -45,7 +45,7 @@ func (t *turn) prepare() bool {
 		lost, untried = t.findUnplaced(t.known.image)
 	}
 	if t.looked || untried || !t.known.known && t.charges() || t.inFlight != nil && lacksSlots(&t.known, &t.batch, t.inFlight, t.now) {
-		if err := t.look(); err != nil {
+		if err := t.readBucket(); err != nil {
 			t.fail(t.ops(), err)
 			return false
 		}
@@ -65,14 +65,14 @@ func (t *turn) prepare() bool {
 	if t.extra != nil {
 		t.waiting = t.extra.claims()
 	}
-	if left := t.choose(); len(left) > 0 {
+	if left := t.chooseWrite(); len(left) > 0 {
 		return t.denyLeft(left)
 	}
 	return len(t.carried) > 0
 }
 
-// look reads the bucket for the lane.
-func (t *turn) look() error {
+// readBucket reads the bucket, and updates the lane's memory and the turn's copy of it.
+func (t *turn) readBucket() error {
 	image, asked, err := t.site.Read(t.ctx, t.known.hint())
 	if err != nil {
 		return err
@@ -85,10 +85,10 @@ func (t *turn) look() error {
 	return nil
 }
 
-// failView ends ops for which the configuration in force cannot be found or used. Adjusts need it only
-// if it could not be read.
+// failView ends ops because the configuration in force cannot be read or used. If it can be read but not used,
+// only the takes end, and the adjusts are left for the next write.
 func (t *turn) failView(err error) {
-	if ofConfiguration(err) && len(t.takes) > 0 {
+	if isOfConfiguration(err) && len(t.takes) > 0 {
 		t.endOps(t.takes, Result{Err: err})
 		t.again = append(t.again, t.adjusts...)
 		return
@@ -106,7 +106,7 @@ func (t *turn) denyLeft(left []excluded) bool {
 	}
 	v := t.view
 	if !t.known.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
-		if err := t.look(); err != nil {
+		if err := t.readBucket(); err != nil {
 			t.fail(ops, err)
 			return false
 		}
@@ -143,7 +143,8 @@ type flight struct {
 	report func(Answer)
 }
 
-// launch prepares the delivery, and reports the start of the write.
+// launch gives the write its id and its rule for retries, and reports its start to OnSend and the trace. It
+// sends nothing.
 func (t *turn) launch() {
 	owner, at := t.owner, t.site.Bucket
 	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
@@ -222,7 +223,8 @@ func (t *turn) deliver() (a Answer, over bool) {
 	}
 }
 
-// sendTry sends the write once.
+// sendTry sends one try of the write. If the role refuses its part about money or its notes, it sends the write
+// again without them, and later writes leave them out.
 func (t *turn) sendTry(o schema.Op) Answer {
 	t.tried = true
 	if t.delivery.creates {
@@ -240,7 +242,7 @@ func (t *turn) sendTry(o schema.Op) Answer {
 		t.owner.Models.learnRefusal(a)
 	}
 	if a.Err != nil && ddb.DeniesAccess(a.Err) && t.write.DropNotes() { // a role of before notes
-		t.lane.extra.orNew().mute(float64(t.owner.NowMS()))
+		t.lane.extra.loadOrMake().muteNotes(float64(t.owner.NowMS()))
 		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
 	}
 	return a
@@ -256,13 +258,13 @@ func (t *turn) noteFailure(sent Answer, took time.Duration) {
 	}
 }
 
-// fail ends ops whose bucket or configuration could not be read. If the read failed because the caller's
+// fail ends ops after a failed read of their bucket or configuration. If the read failed because the caller's
 // context ended, the ops continue without the caller.
 func (t *turn) fail(ops []*Op, err error) {
 	switch {
 	case t.byCaller && t.ctx.Err() != nil:
 		t.again, t.leaves = append(t.again, ops...), true
-	case throttling(err):
+	case isThrottling(err):
 		t.noteThrottling(true, 0, err)
 		t.putOff(ops, err, time.Now(), t.owner.Patience)
 	default:
@@ -276,7 +278,7 @@ func (t *turn) fail(ops []*Op, err error) {
 // noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip,
 // was throttled.
 func (t *turn) noteThrottling(read bool, trip time.Duration, cause error) {
-	p, started := t.lane.extra.orNew().throttle(t.site.Bucket, t.site.passed, read, trip, cause)
+	p, started := t.lane.extra.loadOrMake().throttle(t.site.Bucket, t.site.passed, read, trip, cause)
 	t.owner.listPaced(p, started)
 }
 

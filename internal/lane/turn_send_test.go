@@ -26,7 +26,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		l := resting(t)
 		o := NewTake(t.Context(), oneToken, rpmOf(100))
 		require.True(t, l.enqueue(o))
-		require.NotNil(t, l.next(nil))
+		require.NotNil(t, l.nextTurn(nil))
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
 		l.Follow(o)
@@ -36,7 +36,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 		assert.Equal(t, hidden > 0, got.Unconfirmed)
 		require.Error(t, got.Err)
 		assert.Empty(t, l.queue.ops)
-		require.Nil(t, l.next(nil))
+		require.Nil(t, l.nextTurn(nil))
 	}
 }
 
@@ -310,7 +310,7 @@ func TestWhatComesToNothingIsNotWritten(t *testing.T) {
 		require.True(t, l.owner.Count(l, rpm(5), rpmOf(100)))
 		require.True(t, l.owner.Count(l, rpm(-5), rpmOf(100)))
 		l.owner.Flush(t.Context())
-		buckets, _ := l.owner.Waiting()
+		buckets, _ := l.owner.SumPendingUpdates()
 		assert.Zero(t, buckets)
 	})
 }
@@ -373,7 +373,7 @@ func TestWhatFindsNoRoomIsDropped(t *testing.T) {
 		}
 		require.True(t, l.owner.Count(l, rpm(2), rpmOf(100)))
 		require.True(t, l.owner.Count(l, rpm(-1), rpmOf(100)))
-		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.Memory.sight.image.Of(), plan.Model{}, nil))
+		require.True(t, l.owner.GiveBackLater(l, rpm(3), l.Memory.sight.image.IncarnationID(), plan.Model{}, nil))
 		_, dropped := l.owner.Uncertain()
 		assert.Equal(t, map[string]int64{"rpm": 6}, plan.Tokens(dropped))
 		d.byKey = nil
@@ -401,7 +401,7 @@ func TestCorrectionThatWasNotWrittenWaits(t *testing.T) {
 			assert.Equal(t, rpm(5), w.counts)
 			assert.Equal(t, []back{{amounts: rpm(3), incarnation: []byte("a")}}, w.backs)
 		}
-		_, waiting := l.owner.Waiting()
+		_, waiting := l.owner.SumPendingUpdates()
 		assert.Equal(t, rpm(8), waiting)
 	})
 }

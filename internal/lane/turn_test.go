@@ -26,7 +26,7 @@ func judged(t *decision, a Answer) *decision {
 
 // chosen is a decision that was made.
 func chosen(t *decision) *decision {
-	t.choose()
+	t.chooseWrite()
 	return t
 }
 
@@ -70,7 +70,7 @@ func TestImageOfOtherLimitsDeniesNobody(t *testing.T) {
 	v := plan.View{Image: empty, Config: cfg, Now: 1000}
 	assert.Equal(t, []*Op{o}, refusedBy(empty, v, o).again, "refused")
 	d := &decision{batch: batch{takes: []*Op{o}}, view: v, known: sight{known: true, image: empty, seenAt: 1000}, looked: true}
-	assert.Len(t, d.choose(), 1)
+	assert.Len(t, d.chooseWrite(), 1)
 	assert.Empty(t, d.ends, "looked at before")
 }
 
@@ -201,7 +201,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 			l := resting(t)
 			o := NewTake(t.Context(), oneToken, rpmOf(100))
 			require.True(t, l.enqueue(o), "the lane rested")
-			require.NotNil(t, l.next(nil))
+			require.NotNil(t, l.nextTurn(nil))
 			_, done := l.Leave(o)
 			require.False(t, done)
 
@@ -222,7 +222,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 				assert.Equal(t, []plan.Signed{{Name: "rpm", Amount: -1000}}, back.Amounts)
 			}
 			l.queue.ops = nil
-			require.Nil(t, l.next(nil), "rests again")
+			require.Nil(t, l.nextTurn(nil), "rests again")
 		})
 	}
 }
@@ -235,7 +235,7 @@ func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
 	_, done := l.Leave(o)
 	require.False(t, done)
 	assert.EqualValues(t, opGone, o.state.Load(), "nothing remains to be done for it")
-	assert.Nil(t, l.next(nil))
+	assert.Nil(t, l.nextTurn(nil))
 }
 
 // After a refused write the next one carries its adjusts without takes, which might
@@ -245,12 +245,12 @@ func TestAdjustsGoAloneAfterARefusal(t *testing.T) {
 	cfg := rpmOf(100)
 	take, adjust := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, cfg), NewAdjust(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, nil, cfg)
 	l.queue.ops, l.Memory.learnt.adjustsOnly = []*Op{take, adjust}, true
-	b := l.next(nil)
+	b := l.nextTurn(nil)
 	require.NotNil(t, b)
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 	assert.Empty(t, b.takes)
 	l.finishOps(&fates{again: b.adjusts})
-	b = l.next(nil)
+	b = l.nextTurn(nil)
 	assert.Equal(t, []*Op{take}, b.takes, "and then together")
 	assert.Equal(t, []*Op{adjust}, b.adjusts)
 }
@@ -261,7 +261,7 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	one := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(100))
 	two := NewTake(t.Context(), []plan.Signed{{Name: "rpm", Amount: 1}}, rpmOf(50))
 	l.queue.ops = []*Op{one, two, one}
-	b := l.next(nil)
+	b := l.nextTurn(nil)
 	require.NotNil(t, b)
 	assert.Equal(t, []*Op{one, one}, b.takes)
 }

@@ -23,8 +23,8 @@ type inWindow struct {
 	window bucket.WindowID
 }
 
-// AddEstimate adds the estimate of a call in a window of a quota. A negative amount removes it when the call
-// has ended. Estimates of an ended window are forgotten.
+// AddEstimate adds the estimate of a call, in millitokens, in a window of a quota. A negative amount removes it
+// when the call has ended. Estimates of an ended window are forgotten.
 func (u *Unsettled) AddEstimate(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

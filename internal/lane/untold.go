@@ -26,8 +26,8 @@ type untold struct {
 	under *plan.Config
 }
 
-// Uncounted marks give-backs that come off the counter of the bucket that counted them, and not to its
-// tokens.
+// Uncounted returns the give-backs as ones that come off the counter of the bucket that counted them, and not
+// to its tokens.
 func Uncounted(amounts []plan.Signed) []plan.Signed {
 	return plan.InWindows(amounts, func(string) bucket.WindowID { return bucket.Closed })
 }
@@ -46,7 +46,7 @@ type part struct {
 	back
 }
 
-// sizes returns the absolute change of each counter by a part.
+// sizes returns the absolute change of each counter by a part, in millitokens.
 func (p *part) sizes() []plan.Signed {
 	return withoutZeros(plan.Plus(plan.Absolute(p.counts), plan.Absolute(p.amounts)))
 }
@@ -54,16 +54,17 @@ func (p *part) sizes() []plan.Signed {
 // isEmpty reports whether a part has nothing to write.
 func (p *part) isEmpty() bool { return len(p.sizes()) == 0 && len(withoutZeros(p.ended)) == 0 }
 
+// withoutZeros returns a copy of the amounts without those of 0.
 func withoutZeros(amounts []plan.Signed) []plan.Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a plan.Signed) bool { return a.Amount == 0 })
 }
 
-// empty reports whether no update is pending or in flight.
-func (w *untold) empty() bool {
+// isEmpty reports whether no update is pending or in flight.
+func (w *untold) isEmpty() bool {
 	return len(w.sizes()) == 0 && len(withoutZeros(plan.Plus(w.ended, w.sent.ended))) == 0
 }
 
-// sizes returns the absolute pending amounts, with those in flight.
+// sizes returns the absolute pending amounts, with those in flight, in millitokens.
 func (w *untold) sizes() []plan.Signed {
 	sum := plan.Plus(plan.Absolute(w.counts), w.sent.sizes())
 	for _, b := range w.backs {
@@ -72,11 +73,12 @@ func (w *untold) sizes() []plan.Signed {
 	return withoutZeros(sum)
 }
 
-// count adds signed amounts to the counts. It returns the amounts that would exceed one write.
+// count adds signed amounts to the counts. It returns the amounts that would exceed one write, which it does
+// not add.
 func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
 	for _, a := range amounts {
 		one := []plan.Signed{a}
-		if sum := plan.Plus(w.counts, one); plan.Carriable(plan.Absolute(sum)) {
+		if sum := plan.Plus(w.counts, one); plan.IsCarriable(plan.Absolute(sum)) {
 			w.counts = sum
 		} else {
 			left = plan.Plus(left, one)
@@ -91,7 +93,7 @@ func (w *untold) giveBack(b back) {
 		if string(w.backs[i].incarnation) != string(b.incarnation) || w.backs[i].model != b.model || !plan.SameWindows(w.backs[i].amounts, b.amounts) {
 			continue
 		}
-		if sum := plan.Plus(w.backs[i].amounts, b.amounts); plan.Carriable(sum) {
+		if sum := plan.Plus(w.backs[i].amounts, b.amounts); plan.IsCarriable(sum) {
 			w.backs[i].amounts = sum
 			return
 		}
@@ -99,8 +101,8 @@ func (w *untold) giveBack(b back) {
 	w.backs = append(w.backs, b)
 }
 
-// take takes out the part of the next write: all counts, and the give-backs to one incarnation. A
-// charge to a quota goes without give-backs, because it has its own window.
+// take moves the part of the next write to w.sent, and returns it: all counts, and the give-backs to one
+// incarnation. A charge to a quota goes without give-backs, because it has its own window.
 func (w *untold) take() part {
 	w.sent, w.under = part{counts: w.counts, charged: w.charged, ended: w.ended}, w.cfg
 	w.counts, w.charged, w.ended = nil, nil, nil
@@ -111,34 +113,35 @@ func (w *untold) take() part {
 	return w.sent
 }
 
-// restore puts back a part that was surely not written.
+// restore puts back a part that was surely not written. It returns the counts that would exceed one write,
+// which are not put back.
 func (w *untold) restore(p part) (left []plan.Signed) {
 	w.sent, w.ended = part{}, plan.Plus(w.ended, p.ended)
 	if len(p.amounts) > 0 {
 		w.giveBack(p.back)
 	}
 	for _, c := range p.charged {
-		w.charged = plan.Charge(w.charged, c)
+		w.charged = plan.AddCharge(w.charged, c)
 	}
 	return w.count(p.counts)
 }
 
-// statement returns the write of a part to a bucket. It charges a quota the counted amounts of its
-// current window, if the part has some. Otherwise it changes only the counter.
+// statement returns the DynamoDB statement that writes a part to a bucket. It charges a quota the counted
+// amounts of its current window, if the part has some; otherwise it changes only the counter.
 func (p *part) statement(to plan.Quotas) schema.Statement {
 	t := schema.Tell{Incarnation: p.incarnation, Backs: len(p.amounts) > 0, Seen: to.Image}
 	sums := p.sums()
 	for i := range sums {
-		t.Limits = append(t.Limits, to.Tell(&sums[i], p.charged))
+		t.Limits = append(t.Limits, to.UpdateChange(&sums[i], p.charged))
 	}
 	if m := p.moneyPart(); m != nil {
-		return m.With(t.Statement())
+		return m.AddTo(t.Statement())
 	}
 	return t.Statement()
 }
 
-// moneyPart returns the part of a write about limits of money: give-backs come off the counter by model of their take.
-// Counted amounts are counted for no model.
+// moneyPart returns the part of a write about limits of money: give-backs come off the counter by model of
+// their take. It is nil if that take moved no such counter.
 func (p *part) moneyPart() *schema.Money {
 	if p.model.Limit == "" {
 		return nil
@@ -157,7 +160,7 @@ func (p *part) sums() (s plan.Rows) {
 	for _, a := range p.counts {
 		at := s.At(a.Name)
 		at.Late += a.Amount
-		at.Pass(a)
+		at.AddPassed(a)
 	}
 	for i := range s {
 		if k := slices.IndexFunc(p.charged, func(c plan.Signed) bool { return c.Name == s[i].Name }); k >= 0 {
@@ -166,14 +169,14 @@ func (p *part) sums() (s plan.Rows) {
 	}
 	for _, a := range plan.Negated(p.amounts) {
 		at := s.At(a.Name)
-		at.Pass(a)
+		at.AddPassed(a)
 		at.GiveBack(-a.Amount, a.Window)
 	}
 	return s
 }
 
-// fit leaves out limits that a bucket, or a configuration, does not have. It returns the rest of the
-// part and the amounts left out.
+// fit returns a part without the limits that a bucket, or a configuration, does not have, and the absolute
+// amounts left out. The part itself stays.
 func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 	rest.incarnation, rest.model, rest.charged = p.incarnation, p.model, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {
@@ -190,7 +193,8 @@ func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
 	return rest, gone
 }
 
-// countPast makes give-backs of an ended window come off the counter only.
+// countPast marks give-backs of an ended window, so that they come off the counter only. It replaces p.amounts
+// with a copy.
 func (p *part) countPast(image *schema.Image) {
 	p.amounts = slices.Clone(p.amounts)
 	for i := range p.amounts {

@@ -53,6 +53,7 @@ func NewWaiter(rank uint64, came time.Time, batch bool) *Waiter {
 	return &Waiter{Rank: rank, batch: batch, came: milliseconds(came), Wake: make(chan struct{}, 1)}
 }
 
+// wakeUp sends to w.Wake, unless a value is waiting there.
 func (w *Waiter) wakeUp() {
 	select {
 	case w.Wake <- struct{}{}:
@@ -135,20 +136,21 @@ func (l *Line) Join(w *Waiter) {
 	l.waited.Store(true)
 }
 
-// Lacks stores the amounts of a waiter in line, and the limits that denied it this time.
-func (l *Line) Lacks(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
+// RecordDenial stores the amounts of a waiter in line, its configuration, and the limits that denied it this
+// time. It then finds the heads of the line again.
+func (l *Line) RecordDenial(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(w, false)
+	l.countBehind(w, false)
 	w.amounts, w.scarce, w.cfg, w.served = amounts, scarce, cfg, false
 	l.findHeads(w)
 }
 
-// Quit takes a waiter out of the line.
+// Quit takes a waiter out of the line, and finds the heads again. The last waiter's end removes all places.
 func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(w, false)
+	l.countBehind(w, false)
 	l.waiters = slices.DeleteFunc(l.waiters, func(o *Waiter) bool { return o == w })
 	l.waited.Store(len(l.waiters) > 0)
 	if len(l.waiters) == 0 {
@@ -176,31 +178,30 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
-// served marks a waiter as served by a landed write: its try won.
-func (l *Line) served(w *Waiter) {
+// markServed marks a waiter as served by a landed write, and finds the heads of the line again.
+func (l *Line) markServed(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	w.served = true
 	l.findHeads(nil)
 }
 
-// findHeads finds the heads of the line, and wakes the new ones, but not looks, which looks next on its
-// own. If it were woken, it would take its time for unknown in a lane without an image, and try at
-// once. mu must be held.
+// findHeads finds the heads of the line, and wakes the new ones except looks, which checks its turn next on its
+// own. If looks were woken, it would try at once in a lane without an image. mu must be held.
 func (l *Line) findHeads(looks *Waiter) {
 	var scarce []string
 	var left plan.Rows
 	first := true // of the waiters behind the heads
 	for _, w := range l.waiters {
 		if w.served { // about to leave
-			l.count(w, false)
+			l.countBehind(w, false)
 			continue
 		}
 		wasHead := w.head
 		if w.head = !w.needs(scarce) && w.fitsBeside(left); w.head && !wasHead && w != looks {
 			w.wakeUp()
 		}
-		if l.count(w, !w.head); w.head {
+		if l.countBehind(w, !w.head); w.head {
 			left.Take(w.amounts)
 		} else if first {
 			first, l.follows = false, w.fitsBeside(left)
@@ -213,8 +214,9 @@ func (l *Line) findHeads(looks *Waiter) {
 	}
 }
 
-// count adds the amounts of a waiter to the sums of those behind the heads, or takes them off. mu must be held.
-func (l *Line) count(w *Waiter, behind bool) {
+// countBehind adds the amounts of a waiter to the sums of the waiters behind the heads if behind is set, else
+// takes them off. mu must be held.
+func (l *Line) countBehind(w *Waiter, behind bool) {
 	if w.counted == behind {
 		return
 	}
@@ -246,8 +248,8 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// callAlong calls the waiters behind w that fit the bucket of a view next to w and each other, so that
-// one write carries them all.
+// callAlong calls the waiters behind w that fit a view's bucket next to w and each other, so that one write
+// carries them all. It stops at the first that does not fit, because nobody overtakes it.
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +270,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 		if o == w || o.head {
 			continue
 		}
-		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts, batch), v.Image.Notes.Of(batch), now) {
+		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts, batch), v.Image.Notes.NoteFor(batch), now) {
 			return
 		}
 		o.called = true
@@ -334,7 +336,7 @@ func (c *claims) of(batch bool) *claims {
 	return c.batches
 }
 
-// leaves reports whether a take must leave anything.
+// leaves reports whether a take must leave anything to waiters, or to a reservation of another process.
 func (c *claims) leaves(r plan.Reading) bool {
 	if r.Batch {
 		if own := c.of(true); len(own.heads) > 0 || r.IsReserved(own.contest.Lane) {
@@ -361,10 +363,10 @@ func (c *claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *place
 	return f.Limits
 }
 
-// promise adds the amounts that a take of a class must leave to the waiters of that class with a lower rank. A waiter
-// leaves them to the heads, and a caller that does not wait to all. If the first waiter behind the heads cannot use its
-// amounts before the heads are served, nothing is left to those behind. A caller with a place leaves them to the
-// waiters before it alone.
+// promise adds to f the amounts that a take of a class must leave to waiters of that class with a lower rank. A
+// waiter leaves them to the heads, another caller to all waiters, and one with a place to the waiters before
+// that place. If the first waiter behind the heads cannot use its amounts before the heads are served, nothing
+// is left to those behind.
 func (c *claims) promise(f *plan.Forecast, rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) {
 	f.PromiseReserved(r, c.contest.Lane)
 	behind := c.behind
@@ -406,10 +408,9 @@ func (c *claims) without(behind []plan.Signed, carried []*Waiter, batch bool) []
 	return behind
 }
 
-// disputed reports whether the bucket again has limits of other callers under which the waiter has
-// already tried. Callers that disagree about the limits claim the bucket in turn, and each claim wakes
-// the others. It is false the first time, because the limits may really have changed. image is nil for
-// an unknown bucket.
+// disputed reports whether the bucket again has limits of other callers under which the waiter has already
+// tried. Callers that disagree about limits claim the bucket in turn. It stores the image's fingerprint in the
+// waiter, and is false the first time. image is nil for an unknown bucket, which is never disputed.
 func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -456,8 +457,8 @@ func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64,
 	return wait, true
 }
 
-// forecast returns a forecast of the line that begins with the claims of the interactive waiters, if the line is of batch
-// waiters, and the reading as the line's waiters see it.
+// forecast returns an empty forecast, or for a line of batch waiters one with the promises to all interactive
+// waiters, whose claims are ahead. own is the reading as the line's waiters see it.
 func (l *Line) forecast(ahead *claims, r plan.Reading) (f plan.Forecast, own plan.Reading) {
 	if l.first != nil {
 		ahead.promise(&f, LastRank, nil, r, nil)

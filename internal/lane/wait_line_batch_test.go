@@ -18,7 +18,7 @@ func TestBatchWaitersAreDueBehindOthers(t *testing.T) {
 	join := func(l *Line, rank uint64, tokens int64) *Waiter {
 		w := NewWaiter(rank, time.UnixMilli(now), l == batches)
 		l.Join(w)
-		l.Lacks(w, []plan.Signed{{Name: "rpm", Amount: tokens * token}}, []string{"rpm"}, cfg)
+		l.RecordDenial(w, []plan.Signed{{Name: "rpm", Amount: tokens * token}}, []string{"rpm"}, cfg)
 		return w
 	}
 	w := join(batches, 1, 5)

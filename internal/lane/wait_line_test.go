@@ -45,7 +45,7 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	first, second := NewWaiter(1, time.Now(), false), NewWaiter(2, time.Now(), false)
 	for _, w := range []*Waiter{second, first} {
 		LineOf(l, false).Join(w)
-		LineOf(l, false).Lacks(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
+		LineOf(l, false).RecordDenial(w, []plan.Signed{{Name: "rpm", Amount: 5000}}, []string{"rpm"}, cfg)
 	}
 	require.Equal(t, []*Waiter{first, second}, LineOf(l, false).waiters, "by their arrival, not by when they changed lines")
 	require.False(t, second.head)
@@ -62,7 +62,7 @@ func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 	first, second := NewWaiter(1, time.Now(), false), NewWaiter(2, time.Now(), false)
 	for _, w := range []*Waiter{first, second} {
 		l.Join(w)
-		l.Lacks(w, oneToken, []string{"rpm"}, rpmOf(60))
+		l.RecordDenial(w, oneToken, []string{"rpm"}, rpmOf(60))
 		assert.Empty(t, w.Wake)
 	}
 	l.Quit(first)
@@ -123,7 +123,7 @@ func TestHeadThatLosesCompetes(t *testing.T) {
 	first, second := NewWaiter(1, time.UnixMilli(now-10_000), false), NewWaiter(2, time.UnixMilli(now), false)
 	for _, w := range []*Waiter{first, second} {
 		l.Join(w)
-		l.Lacks(w, oneToken, []string{"rpm"}, cfg)
+		l.RecordDenial(w, oneToken, []string{"rpm"}, cfg)
 	}
 	image := imageOf(cfg, 0, now)
 	leaves := func() bool {
@@ -133,22 +133,22 @@ func TestHeadThatLosesCompetes(t *testing.T) {
 		d := chosen(&decision{batch: batch{takes: []*Op{take}}, view: plan.View{Image: full, Config: cfg, Now: now}, known: sight{known: true, image: full, seenAt: now}, waiting: l.claims()})
 		return d.write.DropNotes()
 	}
-	l.lost([]*Waiter{second}, image, float64(now))
+	l.recordLoss([]*Waiter{second}, image, float64(now))
 	assert.False(t, l.isContended(time.UnixMilli(now)), "it came along")
 	assert.False(t, leaves())
-	l.lost([]*Waiter{second, first}, image, float64(now))
+	l.recordLoss([]*Waiter{second, first}, image, float64(now))
 	assert.True(t, l.isContended(time.UnixMilli(now)))
 	assert.Nil(t, l.takeNote(first))
 	assert.True(t, leaves())
-	l.lost([]*Waiter{first}, image, float64(now))
+	l.recordLoss([]*Waiter{first}, image, float64(now))
 	raise := l.takeNote(first)
 	require.NotNil(t, raise)
 	assert.InDelta(t, 10_000, raise.note.Age, 1)
 	assert.Nil(t, raise.seen)
-	l.won(image, float64(now))
-	l.lost([]*Waiter{first}, image, float64(now))
+	l.recordWin(image, float64(now))
+	l.recordLoss([]*Waiter{first}, image, float64(now))
 	assert.Nil(t, l.takeNote(first), "the first loss since it won")
-	l.mute(float64(now))
+	l.muteNotes(float64(now))
 	assert.False(t, leaves(), "the role may not write it")
 	tries := []*Op{NewTake(t.Context(), oneToken, cfg)}
 	assert.Zero(t, l.staleFor(tries, image, now), "it does not wait")

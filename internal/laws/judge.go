@@ -200,7 +200,7 @@ func (j *judge) findSent(w *ddbmem.Write, entity string, before, after *schema.I
 // and it may change only tokens and counters, by the update's amounts.
 func (j *judge) checkPending(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
 	j.tally["told"]++
-	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.Of()) != string(after.Of()) {
+	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.IncarnationID()) != string(after.IncarnationID()) {
 		j.fail(w, "L10: a bucket that is told what was counted without it changes otherwise, or its client was refused: %v, then %v", w.Old, w.New)
 		return
 	}
@@ -339,7 +339,7 @@ func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema
 		j.fail(w, "L7: an administrator made a bucket")
 		return
 	}
-	if before.Refilled != after.Refilled || before.TTL != after.TTL || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
+	if before.Refilled != after.Refilled || before.TTL != after.TTL || before.Set != after.Set || string(before.IncarnationID()) != string(after.IncarnationID()) {
 		j.fail(w, "L10: an administrator changed more than tokens: %v, then %v", w.Old, w.New)
 		return
 	}
@@ -356,7 +356,7 @@ func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema
 // incarnation and drops the truths of the last one.
 func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
-	j.made[bucketOfItem(w.New)+"#"+string(after.Of())] = j.incarnations[bucketOfItem(w.New)]
+	j.made[bucketOfItem(w.New)+"#"+string(after.IncarnationID())] = j.incarnations[bucketOfItem(w.New)]
 	charged := false
 	for _, name := range after.Set.Names {
 		a := sent.sums.Of(name)

@@ -124,7 +124,7 @@ func (o *oracle) listenTo(desk *call.Desk) {
 		if len(s) > 0 {
 			for _, op := range bucket.Carried() {
 				w.ops, w.calls = append(w.ops, op), append(w.calls, partOf(op))
-				debited, lapsed := op.Ahead()
+				debited, lapsed := op.PrefetchAmounts()
 				w.debited, w.lapsed = append(w.debited, debited...), append(w.lapsed, lapsed...)
 			}
 		}

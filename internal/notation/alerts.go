@@ -8,7 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// parseAlerts sets the percentages of a quota's alerts from a text such as 50+80+100. It refuses them of other limits.
+// parseAlerts sets l.AlertAt from a text such as 50+80+100. It fails for a limit that is not a quota, and for a
+// text that is not whole numbers.
 func parseAlerts(l *dynalimit.Limit, part, value string) error {
 	if !l.IsQuota() {
 		return fmt.Errorf("%q is of quotas alone: leave it out, or write a window, such as %s=%d/daily,%s", part, l.Name, l.Capacity, part)
@@ -25,8 +26,8 @@ func parseAlerts(l *dynalimit.Limit, part, value string) error {
 	return nil
 }
 
-// Percents describes percentages: 50 %, 80 % and 100 %; "" for none.
-func Percents(set dynalimit.Percentages) (text string) {
+// PercentsText formats percentages for people: 50 %, 80 % and 100 %; "" for none.
+func PercentsText(set dynalimit.Percentages) (text string) {
 	percent := set.List()
 	for i, p := range percent {
 		switch {

@@ -11,9 +11,9 @@ import (
 // AmountExample is an amount in this notation, for messages.
 const AmountExample = "rpm=1 or tpm=2000"
 
-// Amounts parses arguments NAME=N, or NAME=$N for money, to amounts by limit. It refuses repeated
-// names, and leaves the check of values to the library.
-func Amounts(texts []string) (dynalimit.Amounts, error) {
+// ParseAmounts parses arguments NAME=N, or NAME=$N for money, to amounts by limit: whole tokens, or
+// micro-dollars. It refuses repeated names, but does not check the values.
+func ParseAmounts(texts []string) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(texts))
 	for _, text := range texts {
 		name, count, found := strings.Cut(text, "=")
@@ -32,8 +32,9 @@ func Amounts(texts []string) (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// Wait formats a waiting time, rounded up: 850ms, 12s, 3m12s, 5h30m, 2d4h.
-func Wait(d time.Duration) string {
+// WaitText formats a waiting time, rounded up: 850ms, 12s, 3m12s, 5h30m, 2d4h. It returns "never" for
+// dynalimit.Never and "0s" for 0 or less.
+func WaitText(d time.Duration) string {
 	switch {
 	case d == dynalimit.Never:
 		return "never"
@@ -70,13 +71,13 @@ func ceilTo(d, unit time.Duration) time.Duration {
 	return d
 }
 
-// Many formats a number with a noun: 1 bucket, 2 buckets.
-func Many[N int | int64](n N, thing string) string {
-	return fmt.Sprintf("%d %s", n, Words(n, thing, thing+"s"))
+// CountText formats a number with a noun, which gets an s unless the number is 1: 1 bucket, 2 buckets.
+func CountText[N int | int64](n N, thing string) string {
+	return fmt.Sprintf("%d %s", n, Plural(n, thing, thing+"s"))
 }
 
-// Words returns one for 1, and more for every other number.
-func Words[N int | int64](n N, one, more string) string {
+// Plural returns one for 1, and more for every other number.
+func Plural[N int | int64](n N, one, more string) string {
 	if n == 1 {
 		return one
 	}

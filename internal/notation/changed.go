@@ -9,11 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// Changed parses a limit as Limit does. Parts that the text omits come from the limit in force: its
-// period or window with zone, burst, refill, unit, debt, reserve, alerts and shadow. The zero
-// limit means that none is in force. A text with a period or a window defines a limit of its
-// own.
-func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
+// ParseChanged parses a limit as ParseLimit does. Parts that the text omits come from the limit in force; the
+// zero limit means that none is in force. A text with a period or a window defines a limit of its own.
+func ParseChanged(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	text, reserve := cutReserve(text)
 	l, err := changedWithoutReserve(text, inForce)
 	if err != nil {
@@ -22,12 +20,13 @@ func Changed(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	return withReserve(l, reserve)
 }
 
-// changedWithoutReserve is Changed for a text without a reserve.
+// changedWithoutReserve parses a changed limit from a text without a reserve. The reserve comes from the limit
+// in force, unless the text defines a limit of its own.
 func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	name, rest, _ := strings.Cut(text, "=")
 	capacity, more, _ := strings.Cut(rest, ",")
 	if inForce.Name == "" || strings.Contains(capacity, "/") {
-		return Limit(text)
+		return ParseLimit(text)
 	}
 	if inForce.IsQuota() {
 		if inForce.Unit != "" && !strings.HasPrefix(capacity, "$") {
@@ -42,7 +41,7 @@ func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limi
 	if inForce.IsConcurrent() {
 		return changedConcurrent(name+"="+capacity+"/"+concurrent, more, inForce)
 	}
-	l, err := Limit(strings.TrimSuffix(name+"="+capacity+","+more, ","))
+	l, err := ParseLimit(strings.TrimSuffix(name+"="+capacity+","+more, ","))
 	if err != nil {
 		return l, err
 	}
@@ -64,12 +63,13 @@ func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limi
 	return l, nil
 }
 
-// changedConcurrent is Changed for a limit of calls in flight: text is its number, and more are the other parts.
+// changedConcurrent parses a changed limit of calls in flight: text is its name and number, and more are the
+// other parts. Omitted parts come from the limit in force.
 func changedConcurrent(text, more string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	given := func(key string) bool {
 		return slices.ContainsFunc(strings.Split(more, ","), func(part string) bool { return strings.HasPrefix(part, key+"=") })
 	}
-	l, err := Limit(strings.TrimSuffix(text+","+more, ","))
+	l, err := ParseLimit(strings.TrimSuffix(text+","+more, ","))
 	if err != nil {
 		return l, err
 	}

@@ -29,13 +29,13 @@ var periods = []struct {
 // windows are the words for the windows of quotas.
 var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "week", "monthly": "month"}
 
-// Limit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow]. PERIOD is a
+// ParseLimit parses NAME=CAPACITY[/PERIOD][,burst=N][,refill=N][,max-debt=N][,reserve=N][,shadow]. PERIOD is a
 // duration such as 30s, 1m, 2h or 1d, and defaults to 1m. A quota is
-// NAME=CAPACITY/daily[,zone=ZONE][,alert-at=50+80+100], or hourly, weekly or monthly. A quota of money is
+// NAME=CAPACITY/daily[,zone=ZONE][,alert-at=50+80+100], or hourly, weekly or monthly; of money it is
 // NAME=$DOLLARS/daily[,zone=ZONE][,per-model]. A limit of calls in flight is
-// NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. ReserveOf describes a reserve. The library validates the
-// values.
-func Limit(text string) (dynalimit.Limit, error) {
+// NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. ParseReserve describes a reserve. It does not check
+// the values.
+func ParseLimit(text string) (dynalimit.Limit, error) {
 	text, reserve := cutReserve(text)
 	l, err := limitWithoutReserve(text)
 	if err != nil {
@@ -44,7 +44,7 @@ func Limit(text string) (dynalimit.Limit, error) {
 	return withReserve(l, reserve)
 }
 
-// limitWithoutReserve is Limit for a text without a reserve.
+// limitWithoutReserve parses a limit as ParseLimit does, from a text without a reserve.
 func limitWithoutReserve(text string) (dynalimit.Limit, error) {
 	name, rest, found := strings.Cut(text, "=")
 	if !found || name == "" {
@@ -64,7 +64,7 @@ func limitWithoutReserve(text string) (dynalimit.Limit, error) {
 	case !timed:
 		l.RefillPeriod = time.Minute
 	default:
-		if l.RefillPeriod, err = Period(period); err != nil {
+		if l.RefillPeriod, err = ParsePeriod(period); err != nil {
 			return dynalimit.Limit{}, fmt.Errorf("%s: %w, hourly, daily, weekly or monthly for a quota of the calendar, or concurrent for calls in flight", text, err)
 		}
 	}
@@ -85,9 +85,10 @@ func limitWithoutReserve(text string) (dynalimit.Limit, error) {
 // concurrent is the word for a limit of calls in flight.
 const concurrent = "concurrent"
 
-// parseTime sets the hold or the longest time of a limit of calls in flight.
-func parseTime(l *dynalimit.Limit, key, value string) error {
-	d, err := Period(value)
+// parseHold sets the hold (key "hold") or the longest time of a limit of calls in flight. A longer hold raises
+// the longest time.
+func parseHold(l *dynalimit.Limit, key, value string) error {
+	d, err := ParsePeriod(value)
 	if err != nil {
 		return err
 	}
@@ -99,20 +100,21 @@ func parseTime(l *dynalimit.Limit, key, value string) error {
 	return nil
 }
 
-// parseInFlightPart sets the hold or the longest time of a limit of calls in flight. It refuses these two of other
-// limits, and other parts of this one.
+// parseInFlightPart sets the hold or the longest time of a limit of calls in flight. It fails for a limit of
+// another kind, and for any other part.
 func parseInFlightPart(l *dynalimit.Limit, part, key, value string) error {
 	switch {
 	case !l.IsConcurrent():
 		return fmt.Errorf("%q is of calls in flight alone: leave it out, or write %s=%d/concurrent,%s", part, l.Name, l.Capacity, part)
 	case key == "hold" || key == "longest":
-		return parseTime(l, key, value)
+		return parseHold(l, key, value)
 	default:
 		return fmt.Errorf("%q is not of calls in flight: write it like %s=%d/concurrent,hold=1m,longest=10m", part, l.Name, l.Capacity)
 	}
 }
 
-// parseZone sets the zone of a quota. It refuses an empty zone, and a zone of another limit.
+// parseZone sets the zone of a quota. It fails for an empty zone, and for a limit that is not a quota; it does
+// not check that the zone exists.
 func parseZone(l *dynalimit.Limit, part, zone string) error {
 	switch {
 	case !l.IsQuota():
@@ -166,9 +168,9 @@ const ExampleCount = "600, 10_000, 10k, 2M or 1e6"
 
 var countText = regexp.MustCompile(`^(-?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:(k)|(M)|e([0-9]{1,2}))?$`)
 
-// Count parses a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. It refuses a
-// leading 0, which some readers take for octal.
-func Count(text string) (int64, error) {
+// ParseCount parses a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. It refuses a leading 0,
+// which some readers take for octal.
+func ParseCount(text string) (int64, error) {
 	if m := countText.FindStringSubmatch(text); m != nil {
 		zeros, _ := strconv.Atoi("0" + m[4])
 		if m[2] != "" {
@@ -183,8 +185,8 @@ func Count(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a whole number: write it like %s", text, ExampleCount)
 }
 
-// Period parses a duration such as 30s, 1m, 2h or 1d. It does not check the sign.
-func Period(text string) (time.Duration, error) {
+// ParsePeriod parses a duration such as 30s, 1m, 2h or 1d. It does not check the sign.
+func ParsePeriod(text string) (time.Duration, error) {
 	if days, found := strings.CutSuffix(text, "d"); found {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n < int64(1<<63-1)/int64(day) {
 			return time.Duration(n) * day, nil
@@ -197,11 +199,11 @@ func Period(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Describe describes a limit: 100 a minute, burst 200; 100 each day in UTC; $50 each day in
-// UTC.
-func Describe(l dynalimit.Limit) string {
+// DescribeLimit describes a limit in words, without its name: 100 a minute, burst 200; 100 each day in UTC; $50
+// each day in UTC.
+func DescribeLimit(l dynalimit.Limit) string {
 	if l.IsConcurrent() {
-		return fmt.Sprintf("%s at once, hold %s, longest %s", Number(l.Capacity), PeriodText(l.Hold), PeriodText(l.Longest)) + moreText(l)
+		return fmt.Sprintf("%s at once, hold %s, longest %s", GroupedNumber(l.Capacity), PeriodText(l.Hold), PeriodText(l.Longest)) + moreText(l)
 	}
 	if l.IsQuota() {
 		text := fmt.Sprintf("%s each %s in %s", roundInUnit(l.Unit, l.Capacity), l.Window, cmp.Or(l.Zone, "UTC"))
@@ -210,24 +212,25 @@ func Describe(l dynalimit.Limit) string {
 		}
 		return text + moreText(l)
 	}
-	text := Number(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
+	text := GroupedNumber(l.Capacity) + " " + PeriodWord(l.RefillPeriod)
 	if l.RefillAmount != 0 && l.RefillAmount != l.Capacity {
-		text = fmt.Sprintf("%s, refilled by %s %s", Number(l.Capacity), Number(l.RefillAmount), PeriodWord(l.RefillPeriod))
+		text = fmt.Sprintf("%s, refilled by %s %s", GroupedNumber(l.Capacity), GroupedNumber(l.RefillAmount), PeriodWord(l.RefillPeriod))
 	}
 	if l.Burst != 0 && l.Burst != l.Capacity {
-		text += ", burst " + Number(l.Burst)
+		text += ", burst " + GroupedNumber(l.Burst)
 	}
 	return text + moreText(l)
 }
 
-// moreText describes the parts that a limit may have beside its rate: its maximal debt, reserve, alerts, and shadow.
+// moreText describes the parts that a limit may have beside its rate: its maximal debt, reserve, alerts and
+// shadow, each after ", ". It is "" without them.
 func moreText(l dynalimit.Limit) (text string) {
 	if l.MaxDebt != 0 {
 		text = ", debt at most " + roundInUnit(l.Unit, l.MaxDebt)
 	}
 	text += describeReserve(l)
 	if l.AlertAt != 0 {
-		text += ", alerts at " + Percents(l.AlertAt)
+		text += ", alerts at " + PercentsText(l.AlertAt)
 	}
 	if l.Shadow {
 		text += ", in shadow"
@@ -235,7 +238,7 @@ func moreText(l dynalimit.Limit) (text string) {
 	return text
 }
 
-// PeriodWord describes a period: a minute, every 5m.
+// PeriodWord describes a period in words: a minute, every 5m.
 func PeriodWord(d time.Duration) string {
 	for _, p := range periods {
 		if d == p.length {
@@ -245,7 +248,7 @@ func PeriodWord(d time.Duration) string {
 	return "every " + PeriodText(d)
 }
 
-// PeriodText formats a period for Period: 1m, 90s, 7d.
+// PeriodText formats a period as ParsePeriod reads it: 1m, 90s, 7d.
 func PeriodText(d time.Duration) string {
 	if d >= day && d%day == 0 {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
@@ -260,8 +263,8 @@ func PeriodText(d time.Duration) string {
 	return text
 }
 
-// WindowAfter returns the start of a quota's n-th window after the one at now. It returns false
-// for a token bucket.
+// WindowAfter returns the start of a quota's n-th window after the one at now, in now's time zone. It returns
+// false for any other limit.
 func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
 	of, err := calendar.WindowsOf(l.Window, l.Zone)
 	if err != nil {
@@ -270,8 +273,8 @@ func WindowAfter(l dynalimit.Limit, now time.Time, n int64) (time.Time, bool) {
 	return time.UnixMilli(of.Start(of.At(now.UnixMilli()) + n)).In(now.Location()), true
 }
 
-// WithDefaults returns a copy of limits in stored form: sorted by name, with their default burst,
-// refill and zone.
+// WithDefaults returns a copy of limits sorted by name. Where they are not set, the burst and the refill become
+// the capacity, and a quota's zone UTC.
 func WithDefaults(limits []dynalimit.Limit) []dynalimit.Limit {
 	full := slices.Clone(limits)
 	for i := range full {

@@ -46,14 +46,14 @@ func TestLimit(t *testing.T) {
 		"inflight=20/concurrent,reserve=4": {dynalimit.Concurrent("inflight", 20, 0).WithReserve(4), "20 at once, hold 1m, longest 1h, reserve 4"},
 		"not checked here: the library's":  {},
 	} {
-		l, err := Limit(text)
+		l, err := ParseLimit(text)
 		if want.words == "" {
 			require.Error(t, err)
 			continue
 		}
 		require.NoError(t, err, text)
 		assert.Equal(t, WithDefaults([]dynalimit.Limit{want.limit}), WithDefaults([]dynalimit.Limit{l}), text)
-		assert.Equal(t, want.words, Describe(l), text)
+		assert.Equal(t, want.words, DescribeLimit(l), text)
 	}
 }
 
@@ -69,7 +69,7 @@ func TestLimitRefuses(t *testing.T) {
 		"x=1/concurrent,burst=1", "x=1/concurrent,hold=1", "x=1,hold=1m", "x=1/daily,longest=1h", "x=1/concurrent,zone=UTC", "rpm=1/yearly", "rpm=1/day", "rpm=1,zone=UTC", "rpm=1/1d,zone=UTC", "rpm=1/daily,zone", "rpm=1/daily,zone=", "rpm=1/daily,burst=1", "rpm=1/daily,refill=1",
 		"usd=$50", "usd=$50/1d", "usd=$/daily", "usd=$1.0000001/daily", "usd=$-1/daily", "usd=$1./daily", "usd=$1k/daily", "usd=50$/daily", "usd=5/daily,per-model", "tpm=1,alert-at=80", "tpd=1/daily,alert-at=", "tpd=1/daily,alert-at=80%", "usd=$5/daily,per-model=1",
 	} {
-		_, err := Limit(text)
+		_, err := ParseLimit(text)
 		assert.Error(t, err, text)
 	}
 }

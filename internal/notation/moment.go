@@ -9,10 +9,10 @@ import (
 // ExampleMoment is a moment in this notation, for messages.
 const ExampleMoment = "2026-01-31T15:04:05Z, 2026-01-31 for the day in UTC, or 2h for two hours ago"
 
-// Moment parses a point in time at a given time: RFC 3339, a day in UTC, or a duration such as
-// 2h or "3d ago" before now. A day means its beginning or, with end, its last millisecond.
-func Moment(text string, now time.Time, end bool) (time.Time, error) {
-	begins, ends, ok := momentIn(text, now, time.UTC)
+// ParseMoment parses a point in time at now: RFC 3339, a day in UTC, or a duration such as 2h or "3d ago"
+// before now. A day means its beginning or, with end, its last millisecond.
+func ParseMoment(text string, now time.Time, end bool) (time.Time, error) {
+	begins, ends, ok := parseMomentIn(text, now, time.UTC)
 	switch {
 	case !ok:
 		return time.Time{}, fmt.Errorf("%q is no time: write it like %s", text, ExampleMoment)
@@ -29,9 +29,9 @@ var calendarParts = []struct {
 	years, months, days int
 }{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
 
-// momentIn parses a moment in a time zone. A day, a month or a year begins and ends at
-// different times. ok is false for an invalid time.
-func momentIn(text string, now time.Time, zone *time.Location) (begins, ends time.Time, ok bool) {
+// parseMomentIn parses a moment in a time zone. It returns different times for a day, a month or a year: its
+// beginning and its end. ok is false for an invalid text.
+func parseMomentIn(text string, now time.Time, zone *time.Location) (begins, ends time.Time, ok bool) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, at, true
 	}
@@ -45,7 +45,7 @@ func momentIn(text string, now time.Time, zone *time.Location) (begins, ends tim
 			return at, at.AddDate(part.years, part.months, part.days), true
 		}
 	}
-	if ago, err := Period(strings.TrimSpace(strings.TrimSuffix(text, "ago"))); err == nil && ago >= 0 {
+	if ago, err := ParsePeriod(strings.TrimSpace(strings.TrimSuffix(text, "ago"))); err == nil && ago >= 0 {
 		return now.Add(-ago), now.Add(-ago), true
 	}
 	return time.Time{}, time.Time{}, false
@@ -54,10 +54,10 @@ func momentIn(text string, now time.Time, zone *time.Location) (begins, ends tim
 // ExampleUntil is an end in this notation, for messages.
 const ExampleUntil = "18:00, '2026-01-31 18:00', 2026-01-31T18:00:00Z, or 2h for so long"
 
-// Until parses an end at a given time: a time of day or of a date in a zone, RFC 3339, or a
-// duration from now. A time of day means today.
-func Until(text string, now time.Time, zone *time.Location) (time.Time, error) {
-	if period, err := Period(text); err == nil {
+// ParseUntil parses an end at now: a time of day or of a date in a zone, RFC 3339, or a duration from now. A
+// time of day means today, even if it has passed; any other date must be later than now.
+func ParseUntil(text string, now time.Time, zone *time.Location) (time.Time, error) {
+	if period, err := ParsePeriod(text); err == nil {
 		return now.Add(period), nil
 	}
 	for _, layout := range []string{"15:04", "15:04:05"} {
@@ -66,7 +66,7 @@ func Until(text string, now time.Time, zone *time.Location) (time.Time, error) {
 			return time.Date(today.Year(), today.Month(), today.Day(), at.Hour(), at.Minute(), at.Second(), 0, zone), nil
 		}
 	}
-	if begins, ends, ok := momentIn(text, now, zone); ok && begins.Equal(ends) && begins.After(now) {
+	if begins, ends, ok := parseMomentIn(text, now, zone); ok && begins.Equal(ends) && begins.After(now) {
 		return begins, nil
 	}
 	return time.Time{}, fmt.Errorf("%q is no time to come: write it like %s", text, ExampleUntil)

@@ -18,12 +18,12 @@ func TestUntil(t *testing.T) {
 		"90m":                  now.Add(90 * time.Minute),
 		"3d":                   now.Add(72 * time.Hour),
 	} {
-		got, err := Until(text, now, berlin)
+		got, err := ParseUntil(text, now, berlin)
 		require.NoError(t, err, text)
 		assert.True(t, want.Equal(got), "%s: %s", text, got)
 	}
 	for _, text := range []string{"", "tomorrow", "2026-01-24", "2026-01-22 12:00", "25:00", "2h ago"} {
-		_, err := Until(text, now, berlin)
+		_, err := ParseUntil(text, now, berlin)
 		assert.ErrorContains(t, err, "is no time to come", text)
 	}
 }
@@ -39,15 +39,15 @@ func TestMoment(t *testing.T) {
 		"90m ago":                       now.Add(-90 * time.Minute),
 		"3d ago":                        now.Add(-72 * time.Hour),
 	} {
-		got, err := Moment(text, now, false)
+		got, err := ParseMoment(text, now, false)
 		require.NoError(t, err, text)
 		assert.True(t, want.Equal(got), "%s: %s", text, got)
 	}
-	end, err := Moment("2026-01-02", now, true)
+	end, err := ParseMoment("2026-01-02", now, true)
 	require.NoError(t, err)
 	assert.Equal(t, time.Date(2026, 1, 2, 23, 59, 59, 999e6, time.UTC), end)
 	for _, text := range []string{"", "yesterday", "2026-13-01", "ago", "-2h", "2026-01-02T03:04:05"} {
-		_, err := Moment(text, now, false)
+		_, err := ParseMoment(text, now, false)
 		assert.ErrorContains(t, err, "2h for two hours ago", text)
 	}
 }

@@ -10,8 +10,9 @@ import (
 
 const perDollar = 1_000_000
 
-// Micros parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars.
-func Micros(text string) (int64, error) {
+// ParseDollars parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars. It refuses
+// a sign.
+func ParseDollars(text string) (int64, error) {
 	bad := fmt.Errorf("%q is not an amount of dollars: write it like 12.50, with up to six decimals", text)
 	whole, decimals, point := strings.Cut(strings.TrimPrefix(text, "$"), ".")
 	if len(decimals) > 6 || point && decimals == "" {
@@ -28,13 +29,13 @@ func Micros(text string) (int64, error) {
 	return n, nil
 }
 
-// Dollars formats micro-dollars with cents, and with more decimals if needed.
+// Dollars formats micro-dollars with two to six decimals: $50.00, $0.0165.
 func Dollars(micros int64) string {
 	return dollarsWith(micros, func(whole int64) string { return strconv.FormatInt(whole, 10) })
 }
 
-// GroupedDollars is Dollars with separators of thousands, as in Number: $8,252.508.
-func GroupedDollars(micros int64) string { return dollarsWith(micros, Number) }
+// GroupedDollars formats micro-dollars with two to six decimals and commas between thousands: $8,252.508.
+func GroupedDollars(micros int64) string { return dollarsWith(micros, GroupedNumber) }
 
 // dollarsWith formats micro-dollars with two to six decimals. write formats the whole dollars.
 func dollarsWith(micros int64, write func(whole int64) string) string {
@@ -49,30 +50,32 @@ func dollarsWith(micros int64, write func(whole int64) string) string {
 	return sign + "$" + write(int64(n/perDollar)) + "." + decimals //nolint:gosec // a millionth of an int64
 }
 
-// RoundDollars is Dollars without zero cents: $50.
+// RoundDollars formats micro-dollars like Dollars, but whole dollars without cents: $50.
 func RoundDollars(micros int64) string { return strings.TrimSuffix(Dollars(micros), ".00") }
 
-// InUnit formats an amount of a limit for people: dollars for money, else a number.
-func InUnit(unit string, n int64) string {
+// AmountInUnit formats an amount of a limit for people: micro-dollars as dollars if the unit is USD, else whole
+// tokens.
+func AmountInUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {
 		return Dollars(n)
 	}
-	return Number(n)
+	return GroupedNumber(n)
 }
 
-// UsedInUnit formats a used amount in millitokens for people: dollars for money, else tokens.
+// UsedInUnit formats a used amount in millitokens for people: grouped dollars if the unit is USD, else exact
+// tokens.
 func UsedInUnit(unit string, milli int64) string {
 	if unit == dynalimit.USD {
 		return GroupedDollars(milli / perToken)
 	}
-	return Tokens(milli)
+	return GroupedTokens(milli)
 }
 
 // ExactInUnit formats a used amount in millitokens for programs: dollars with at least six decimals for money, else
 // tokens.
 func ExactInUnit(unit string, milli int64) string {
 	if unit != dynalimit.USD {
-		return Decimal(milli)
+		return ExactTokens(milli)
 	}
 	sign, n := "", uint64(milli)
 	if milli < 0 {
@@ -83,27 +86,28 @@ func ExactInUnit(unit string, milli int64) string {
 	return strings.TrimSuffix(text, "000")
 }
 
-// roundInUnit formats an amount like InUnit, but whole dollars without cents.
+// roundInUnit formats an amount as AmountInUnit does, but whole dollars without cents.
 func roundInUnit(unit string, n int64) string {
 	if unit == dynalimit.USD {
 		return RoundDollars(n)
 	}
-	return Number(n)
+	return GroupedNumber(n)
 }
 
-// parseCounted parses a number of tokens, or after $ dollars to micro-dollars. unit is
-// dynalimit.USD or "".
+// parseCounted parses a number of tokens or, after $, dollars into micro-dollars. unit is dynalimit.USD for
+// dollars, else "".
 func parseCounted(text string) (n int64, unit string, err error) {
 	if strings.HasPrefix(text, "$") {
-		n, err = Micros(text)
+		n, err = ParseDollars(text)
 		return n, dynalimit.USD, err
 	}
-	n, err = Count(text)
+	n, err = ParseCount(text)
 	return n, "", err
 }
 
-// Units returns the unit of each amount NAME=N: dynalimit.USD with a $, else "".
-func Units(texts []string) map[string]string {
+// AmountUnits returns the unit of each amount NAME=N by name: dynalimit.USD with a $, else "". It ignores
+// malformed numbers.
+func AmountUnits(texts []string) map[string]string {
 	units := make(map[string]string, len(texts))
 	for _, text := range texts {
 		name, count, _ := strings.Cut(text, "=")

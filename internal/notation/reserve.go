@@ -15,9 +15,10 @@ const none = "none"
 // mostPercent is the largest reserve in percent of the burst.
 const mostPercent = 50
 
-// ReserveOf parses the reserve of a limit for its field Reserve: a number, dollars of money, a part of the burst such as
-// 20%, or none. A part of the burst is rounded down to whole tokens.
-func ReserveOf(l dynalimit.Limit, text string) (int64, error) {
+// ParseReserve parses the reserve of a limit for its field Reserve: tokens or, of money, micro-dollars. The
+// text is a number, dollars, a part of the burst such as 20%, rounded down, or none. It returns -1 for none and
+// 0.
+func ParseReserve(l dynalimit.Limit, text string) (int64, error) {
 	n, unit, err := parseCounted(text)
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
 		part, wrong := strconv.ParseUint(percent, 10, 7)
@@ -38,7 +39,7 @@ func ReserveOf(l dynalimit.Limit, text string) (int64, error) {
 	return n, nil
 }
 
-// ReserveText formats the reserve of a limit for ReserveOf; "" for the default of a fifth.
+// ReserveText formats the reserve of a limit as ParseReserve reads it; "" for the default of a fifth.
 func ReserveText(l dynalimit.Limit) string {
 	switch {
 	case l.Reserve < 0:
@@ -51,7 +52,7 @@ func ReserveText(l dynalimit.Limit) string {
 	return strconv.FormatInt(l.Reserve, 10)
 }
 
-// describeReserve describes a reserve that is not the default.
+// describeReserve describes a reserve in words after ", "; "" for the default.
 func describeReserve(l dynalimit.Limit) string {
 	switch {
 	case l.Reserve < 0:
@@ -62,7 +63,8 @@ func describeReserve(l dynalimit.Limit) string {
 	return ""
 }
 
-// cutReserve separates the reserve from the other parts of a limit's text. It is empty without one.
+// cutReserve splits a limit's text into its other parts and the value of reserve=. The value is "" without that
+// part, and "nothing", which is invalid, for an empty one.
 func cutReserve(text string) (others, reserve string) {
 	parts := strings.Split(text, ",")
 	kept := parts[:1]
@@ -76,12 +78,12 @@ func cutReserve(text string) (others, reserve string) {
 	return strings.Join(kept, ","), reserve
 }
 
-// withReserve sets the reserve of a limit to the one in reserve, unless that is empty.
+// withReserve returns the limit with the reserve parsed from a text. It returns the limit unchanged for "".
 func withReserve(l dynalimit.Limit, reserve string) (dynalimit.Limit, error) {
 	if reserve == "" {
 		return l, nil
 	}
-	n, err := ReserveOf(l, reserve)
+	n, err := ParseReserve(l, reserve)
 	if err != nil {
 		return dynalimit.Limit{}, fmt.Errorf("%s: %w", l.Name, err)
 	}

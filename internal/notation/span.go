@@ -13,14 +13,13 @@ type Span struct{ From, To time.Time }
 // ExampleSpan is a moment of a span in this notation, for messages.
 const ExampleSpan = "2026-01-31T15:04:05Z, 2026-01-31 for the day, 2026-01 for the month, or 7d for seven days ago"
 
-// SpanOf parses a span at a given time in a time zone: the last of a period, such as 7d, or
-// from one moment to another, in the notation of Moment with months and years. A day, a month
-// or a year at the end is included. Without a beginning the span has the usual length. Without
-// an end it ends now.
-func SpanOf(since, from, to string, now time.Time, usual time.Duration, zone *time.Location) (Span, error) {
+// ParseSpan parses a span at now in a time zone: the last period, such as 7d, or from one moment to another,
+// also months and years. A day, a month or a year at the end is included. Without a beginning the span has the
+// usual length, without an end it ends now.
+func ParseSpan(since, from, to string, now time.Time, usual time.Duration, zone *time.Location) (Span, error) {
 	s := Span{To: now}
 	if since != "" {
-		length, err := Period(since)
+		length, err := ParsePeriod(since)
 		switch {
 		case from != "" || to != "":
 			return s, errors.New("--since is the time up to now: leave it out where --from or --to is given")
@@ -44,8 +43,8 @@ func SpanOf(since, from, to string, now time.Time, usual time.Duration, zone *ti
 	return s, nil
 }
 
-// parseMoments sets s.From and s.To from the flags --from and --to. An empty flag leaves its field,
-// and a day or month given to --to includes its end.
+// parseMoments sets s.From and s.To from the flags --from and --to. An empty flag leaves its field unchanged,
+// and --to with a day, month or year means its end.
 func parseMoments(s *Span, from, to string, now time.Time, zone *time.Location) error {
 	for _, m := range []struct {
 		flag, text string
@@ -55,7 +54,7 @@ func parseMoments(s *Span, from, to string, now time.Time, zone *time.Location) 
 		if m.text == "" {
 			continue
 		}
-		begins, ends, ok := momentIn(m.text, now, zone)
+		begins, ends, ok := parseMomentIn(m.text, now, zone)
 		if !ok {
 			return fmt.Errorf("%s %q is no time: write it like %s", m.flag, m.text, ExampleSpan)
 		}
@@ -71,8 +70,8 @@ func stampText(at time.Time, zone *time.Location) string {
 	return at.In(zone).Format("2006-01-02 15:04 MST")
 }
 
-// Text formats the span: 2026-01-16 15:30 – 2026-01-23 15:30 CET, or for whole days 2026-01-16
-// – 2026-01-22 CET.
+// Text formats the span in a time zone: 2026-01-16 15:30 – 2026-01-23 15:30 CET. Whole days are shown with the
+// last one included: 2026-01-16 – 2026-01-22 CET.
 func (s Span) Text(zone *time.Location) string {
 	from, to := s.From.In(zone), s.To.In(zone)
 	if !isMidnight(from) || !isMidnight(to) {
@@ -90,19 +89,18 @@ func isMidnight(at time.Time) bool {
 	return at.Hour() == 0 && at.Minute() == 0 && at.Second() == 0 && at.Nanosecond() == 0
 }
 
-// Days reports whether the span is whole days of a time zone, and Months whether it is whole
-// months.
-func (s Span) Days(zone *time.Location) bool {
+// IsWholeDays reports whether the span begins and ends at midnight in a time zone.
+func (s Span) IsWholeDays(zone *time.Location) bool {
 	return isMidnight(s.From.In(zone)) && isMidnight(s.To.In(zone))
 }
 
-// Months is described at Days.
-func (s Span) Months(zone *time.Location) bool {
-	return s.Days(zone) && s.From.In(zone).Day() == 1 && s.To.In(zone).Day() == 1
+// IsWholeMonths reports whether the span begins and ends at the start of a month in a time zone.
+func (s Span) IsWholeMonths(zone *time.Location) bool {
+	return s.IsWholeDays(zone) && s.From.In(zone).Day() == 1 && s.To.In(zone).Day() == 1
 }
 
-// Widened returns the span extended to whole windows, but not beyond now. floor returns the
-// start of a time's window, and next the start of the following one.
+// Widened returns the span extended to whole windows, but not beyond now. The function floor returns the start
+// of a time's window, and next the start of the following one.
 func (s Span) Widened(now time.Time, floor, next func(time.Time) time.Time) Span {
 	s.From = floor(s.From)
 	if end := floor(s.To); end.Before(s.To) {

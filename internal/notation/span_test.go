@@ -42,7 +42,7 @@ func TestSpan(t *testing.T) {
 		{"", "2026-10-25", "2026-10-25", berlin(t), Span{utc(10, 24, 22), utc(10, 25, 23)}, "2026-10-25 CEST"},
 		{"", "2026-01-02 10:00", "2026-01-02T12:00:00Z", berlin(t), Span{utc(1, 2, 9), utc(1, 2, 12)}, "2026-01-02 10:00 – 2026-01-02 13:00 CET"},
 	} {
-		got, err := SpanOf(c.since, c.from, c.to, now, week, c.zone)
+		got, err := ParseSpan(c.since, c.from, c.to, now, week, c.zone)
 		require.NoError(t, err, "%+v", c)
 		assert.True(t, c.want.From.Equal(got.From) && c.want.To.Equal(got.To), "%+v: %v", c, got)
 		assert.Equal(t, c.text, got.Text(c.zone))
@@ -62,7 +62,7 @@ func TestSpanRefuses(t *testing.T) {
 		{"", "2026-02-01", "", "not before"},
 		{"", "2026-01-03", "2026-01-02", "nothing lies between"},
 	} {
-		_, err := SpanOf(c.since, c.from, c.to, now, week, time.UTC)
+		_, err := ParseSpan(c.since, c.from, c.to, now, week, time.UTC)
 		assert.ErrorContains(t, err, c.says, "%+v", c)
 	}
 }
@@ -74,11 +74,11 @@ func TestWholeSpans(t *testing.T) {
 		from, to     string
 		days, months bool
 	}{{"2026-10", "2026-10", true, true}, {"2026-10-01", "2026-10-30", true, false}, {"2026-10-01 01:00", "2026-10", false, false}, {"2026", "2026-03", true, true}} {
-		s, err := SpanOf("", c.from, c.to, now, week, zone)
+		s, err := ParseSpan("", c.from, c.to, now, week, zone)
 		require.NoError(t, err)
-		assert.Equal(t, c.days, s.Days(zone))
-		assert.Equal(t, c.months, s.Months(zone))
-		assert.False(t, s.Days(time.UTC))
+		assert.Equal(t, c.days, s.IsWholeDays(zone))
+		assert.Equal(t, c.months, s.IsWholeMonths(zone))
+		assert.False(t, s.IsWholeDays(time.UTC))
 	}
 }
 

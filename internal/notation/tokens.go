@@ -10,8 +10,8 @@ import (
 // perToken is the number of millitokens of a token.
 const perToken = 1000
 
-// Decimal formats millitokens as exact tokens, for programs: 1234567.5.
-func Decimal(milli int64) string {
+// ExactTokens formats millitokens as an exact decimal number of tokens, for programs: 1234567.5.
+func ExactTokens(milli int64) string {
 	sign, size := "", uint64(milli)
 	if milli < 0 {
 		sign, size = "-", -size
@@ -23,17 +23,17 @@ func Decimal(milli int64) string {
 	return text
 }
 
-// Tokens formats millitokens as exact tokens, for people: 1,234,567.5.
-func Tokens(milli int64) string {
-	whole, rest, fraction := strings.Cut(Decimal(milli), ".")
+// GroupedTokens formats millitokens as exact tokens with commas between thousands, for people: 1,234,567.5.
+func GroupedTokens(milli int64) string {
+	whole, rest, fraction := strings.Cut(ExactTokens(milli), ".")
 	if fraction {
 		rest = "." + rest
 	}
 	return groupDigits(whole) + rest
 }
 
-// Number formats a whole number for people: 1,234,567.
-func Number(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
+// GroupedNumber formats a whole number with commas between thousands, for people: 1,234,567.
+func GroupedNumber(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
 
 // groupDigits inserts commas between thousands of a whole number.
 func groupDigits(number string) string {
@@ -51,8 +51,8 @@ func groupDigits(number string) string {
 	return out.String()
 }
 
-// Sum returns a + b, or the nearest int64 if that overflows.
-func Sum(a, b int64) int64 {
+// SaturatedSum returns a + b, or the nearest int64 if that overflows.
+func SaturatedSum(a, b int64) int64 {
 	switch sum := a + b; {
 	case a > 0 && b > 0 && sum < 0:
 		return math.MaxInt64

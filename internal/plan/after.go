@@ -17,7 +17,7 @@ func (v View) Projected() *schema.Image {
 	for i := range after.Limits {
 		l, r := &after.Limits[i], v.rowOf(nil, after.Set.Names[i])
 		if r.stored {
-			*l = l.In(r.window)
+			*l = l.InWindow(r.window)
 			l.Life = r.life
 		}
 		if r.known {
@@ -42,7 +42,7 @@ func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 			state := after.State(i)
 			if state.IsQuota() {
 				state = state.At(v.Now)
-				after.Limits[i] = after.Limits[i].In(state.Refilled)
+				after.Limits[i] = after.Limits[i].InWindow(state.Refilled)
 			}
 			credit, _ := state.Credit(v.Now) // the statuses add it again
 			counted, _ := AmountOf(beyond, name)
@@ -75,7 +75,7 @@ func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema
 		amount, _ := AmountOf(taken, c.Name)
 		counted, _ := AmountOf(beyond, c.Name)
 		names = slices.Insert(names, i, c.Name)
-		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.In(c.Rate.WindowAt(v.Now)))
+		limits = slices.Insert(limits, i, schema.Stored{Rate: c.Rate, Tokens: c.Rate.Burst - (amount - counted), Capacity: c.Capacity}.InWindow(c.Rate.WindowAt(v.Now)))
 	}
 	var quotas, slots []string
 	for i := range limits {

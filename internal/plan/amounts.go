@@ -19,7 +19,7 @@ type Signed struct {
 	Window bucket.WindowID
 }
 
-// AmountOf returns the amount of a limit; false if it is not listed.
+// AmountOf returns the amount of a limit in a list, in millitokens; false if it is not listed.
 func AmountOf(list []Signed, name string) (int64, bool) {
 	for _, s := range list {
 		if s.Name == name {
@@ -35,8 +35,8 @@ func Includes(list []Signed, name string) bool {
 	return ok
 }
 
-// Merged combines two lists by name. A name in only one list counts as 0 in the other. Windows matter for
-// give-backs only; the caller merges only give-backs of one window.
+// Merged returns two lists combined by name; a name in only one list counts as 0 in the other. Windows matter
+// for give-backs only, and the caller merges only give-backs of one window.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	out := make([]Signed, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
@@ -55,7 +55,7 @@ func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	return out
 }
 
-// Plus adds two lists by name. Sums do not wrap.
+// Plus returns the sums of two lists by name. Sums do not wrap. It returns b itself if a is empty.
 func Plus(a, b []Signed) []Signed {
 	if len(a) == 0 {
 		return b
@@ -63,7 +63,7 @@ func Plus(a, b []Signed) []Signed {
 	return Merged(a, b, bucket.SaturatingAdd)
 }
 
-// Negated returns the amounts with the opposite sign.
+// Negated returns a copy of the amounts with the opposite sign.
 func Negated(amounts []Signed) []Signed {
 	out := slices.Clone(amounts)
 	for i := range out {
@@ -72,7 +72,7 @@ func Negated(amounts []Signed) []Signed {
 	return out
 }
 
-// Absolute returns the amounts without their signs.
+// Absolute returns a copy of the amounts without their signs.
 func Absolute(amounts []Signed) []Signed {
 	out := make([]Signed, len(amounts))
 	for i, a := range amounts {
@@ -81,7 +81,7 @@ func Absolute(amounts []Signed) []Signed {
 	return out
 }
 
-// Split separates charges, above 0, from give-backs.
+// Split separates charges, above 0, from give-backs. Amounts of 0 count as give-backs.
 func Split(amounts []Signed) (charges, backs []Signed) {
 	for _, a := range amounts {
 		if a.Amount > 0 {
@@ -93,7 +93,7 @@ func Split(amounts []Signed) (charges, backs []Signed) {
 	return charges, backs
 }
 
-// Tokens returns the amounts in whole tokens, by limit.
+// Tokens returns a map from the limits to their amounts in whole tokens. It rounds towards 0.
 func Tokens(list []Signed) map[string]int64 {
 	out := make(map[string]int64, len(list))
 	for _, s := range list {

@@ -25,7 +25,7 @@ func (v View) planClaim(rows Rows, others Crowding) Write {
 		}
 	}
 	b.setExpiry()
-	return Write{Kind: Claim, Claim: &c, Guess: others.guess(v.Now)}
+	return Write{Kind: Claim, Claim: &c, Guess: others.guessForm(v.Now)}
 }
 
 // claimBuilder collects the limits of a claim and their levels, until it knows the expiry that covers all of
@@ -47,12 +47,13 @@ type keptLimit struct {
 	at   int
 }
 
-// coverFill makes the expiry cover a limit that the claim leaves at level or above.
+// coverFill makes the expiry at least as late as the time in which a limit fills from a level.
 func (b *claimBuilder) coverFill(rate bucket.Rate, level int64) {
 	b.longest = max(b.longest, rate.FillTime(-level))
 }
 
-// addStored decides a limit of the image.
+// addStored decides the change of a limit of the image, and adds it to the claim. The limit is kept, removed,
+// replaced by one of another kind, or adopted as a ghost.
 func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	unconfigured := r.to == nil && b.view.Adopt
 	switch {
@@ -71,8 +72,8 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	}
 }
 
-// remove removes a stored limit. The write requires a full limit without configuration to be full still, and
-// any other limit to be unchanged.
+// remove adds the removal of a stored limit to the claim. The write requires a full limit without configuration
+// to be full still, and any other limit to be unchanged.
 func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) {
 	c := schema.Change{Name: r.Name, Quota: l.IsQuota(), Kind: kind, Place: r.place, Window: bucket.InLife(l.Life, 0)}
 	if l.IsSlots() {
@@ -84,8 +85,8 @@ func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) 
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// add puts a configured limit at a level. The image does not have the limit, or a removal precedes. The limit
-// goes on in the life that follows the one before.
+// add adds a configured limit at a level to the claim. The image does not have the limit, or a removal
+// precedes. The limit goes on in the life that follows the one before.
 func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.coverFill(r.to.Rate, level)
 	if r.moves != nil {
@@ -99,7 +100,8 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// keepStored credits a limit, and brings its parameters if they change.
+// keepStored adds the credit of a stored limit to the claim, with its sums, and its new parameters if they
+// change.
 func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 	way := bucket.Way{Move: true}
 	if r.moves == nil {

@@ -75,7 +75,7 @@ func (c *Config) From() *Origin {
 	return c.Origin
 }
 
-// ChangeOrigin replaces the origin with a changed copy.
+// ChangeOrigin replaces the configuration's origin with a copy that change has changed.
 func (c *Config) ChangeOrigin(change func(*Origin)) {
 	own := *c.From()
 	change(&own)
@@ -88,7 +88,7 @@ type Hidden struct {
 	Name, Source string
 }
 
-// InShadow reports whether a limit is in shadow.
+// InShadow reports whether a limit is in shadow. It is false for an unknown limit, and for a nil configuration.
 func (c *Config) InShadow(name string) bool {
 	if c == nil || c.Shadow == 0 {
 		return false
@@ -97,7 +97,8 @@ func (c *Config) InShadow(name string) bool {
 	return i >= 0 && c.Shadow>>i&1 == 1
 }
 
-// Enforced returns the amounts of limits that can deny.
+// Enforced returns the amounts without those of limits in shadow, which deny nothing. It copies the list if it
+// leaves out any.
 func (c *Config) Enforced(amounts []Signed) []Signed {
 	if c == nil || c.Shadow == 0 {
 		return amounts
@@ -170,7 +171,7 @@ func (c *Config) IsStored(m *schema.Image) bool {
 		return false
 	}
 	for i := range c.Limits {
-		if !m.Holds(c.Limits[i].Name) {
+		if !m.HasLimit(c.Limits[i].Name) {
 			return false
 		}
 	}
@@ -191,8 +192,8 @@ func (c *Config) BringsAlerts(m *schema.Image) bool {
 	return !slices.Equal(c.From().Alerts, has)
 }
 
-// RateOf returns the rate of a limit. A limit that is not configured any more refills at once, because its
-// rate is unknown.
+// RateOf returns the rate of a limit, in millitokens and ms. A limit that is not configured any more refills at
+// once, because its rate is unknown.
 func (c *Config) RateOf(name string) bucket.Rate {
 	if i := c.Index(name); i >= 0 {
 		return c.Limits[i].Rate
@@ -209,7 +210,8 @@ const mostTokens = 1_000_000_000_000_000
 // usualHoldMS is the hold of a limit that the configuration no longer has.
 const usualHoldMS = 60_000
 
-// holdOf returns the hold of a limit by the configuration, in ms.
+// holdOf returns the hold of a limit by the configuration, in ms; a minute if that has no such limit of calls
+// in flight.
 func (c *Config) holdOf(name string) int64 {
 	if r := c.rateOf(name); r.IsSlots() {
 		return r.Hold()
@@ -227,7 +229,7 @@ func (c *Config) NamesSlots(amounts []Signed) bool {
 	return c != nil && c.Slots && slices.ContainsFunc(amounts, func(a Signed) bool { return c.IsSlots(a.Name) })
 }
 
-// SplitSlots separates amounts of slots from the others. Without slots the others are the list itself.
+// SplitSlots separates amounts of slots from the others. Without slots it returns nil and the list itself.
 func (c *Config) SplitSlots(amounts []Signed) (slots, others []Signed) {
 	return splitSlots(amounts, func(a Signed) bool { return a.Window.IsSlots() || c.IsSlots(a.Name) })
 }
@@ -260,8 +262,8 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 	return r
 }
 
-// DecidedAt returns the instant by which to decide a take (see Unopened). Without quotas it is now, and sure
-// is not called.
+// DecidedAt returns the instant by which to decide a take, in Unix ms (see Unopened). Without quotas it is now,
+// and sure is not called.
 func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
 	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
 		return now

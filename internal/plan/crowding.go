@@ -44,9 +44,9 @@ type Crowding struct {
 	adding, filling float32
 }
 
-// guess returns the form in which to write a full limit if its image is out of date because of other writers.
-// It is the form with fewer recent refusals. ByState means no guess: the image decides the form.
-func (c Crowding) guess(now int64) bucket.Form {
+// guessForm returns the form in which to write a full limit with an outdated image, if other processes write:
+// the one with fewer recent refusals. ByState means no guess: the image decides the form.
+func (c Crowding) guessForm(now int64) bucket.Form {
 	switch {
 	case c.Slack == 0 || now-c.Heard <= c.Trip || c.Refused%2 == 1:
 		return bucket.ByState
@@ -59,7 +59,7 @@ func (c Crowding) guess(now int64) bucket.Form {
 // spendWay returns the form and slack with which a write takes from a limit. take includes the reserve that it leaves.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	w := bucket.Way{Slack: c.slackOf(r, take)}
-	if c.guess(now) == bucket.Adding { // not Filling: a limit below full in its image adds
+	if c.guessForm(now) == bucket.Adding { // not Filling: a limit below full in its image adds
 		w.Form = bucket.Adding
 	}
 	return w
@@ -81,8 +81,8 @@ func slackBound(r bucket.Rate) int64 {
 	return min(r.FillTime(0), most) / usualShare * 1000
 }
 
-// changes returns the changes of stored limits, and the image from which the plan was decided; nil for a plan
-// without an image.
+// changes returns the changes of stored limits by a spend or a claim, and the image from which it was decided.
+// Both are nil for other writes.
 func (p *Write) changes() (seen *schema.Image, list []schema.Change) {
 	switch p.Kind {
 	case Spend:
@@ -99,7 +99,7 @@ type Evidence struct {
 	landed bool
 	// guessed means that a full limit was written in a guessed form.
 	guessed bool
-	// others means that another process wrote after the image from which the write was decided. longFull
+	// others means that another process wrote after the image from which the write was decided. isLongFull
 	// means that no process did for a long time: the limits that refused the write had been full.
 	others, longFull bool
 	// refusedAtFull means that the write was refused because of a full limit. mostSlack
@@ -108,7 +108,8 @@ type Evidence struct {
 	mostSlack     int64
 }
 
-// EvidenceOf compares a write with the bucket after it, or with the bucket that refused it.
+// EvidenceOf returns the evidence of other writers in the answer to a write. It compares the image of the
+// decision with the bucket after the write, or with the refusing bucket.
 func EvidenceOf(p *Write, landed bool, after *schema.Image, now int64) Evidence {
 	m := Evidence{landed: landed}
 	seen, list := p.changes()
@@ -147,7 +148,8 @@ func onlyOursConsumed(seen, after *schema.Image, ours []schema.Change) bool {
 	return true
 }
 
-// noteRefusedAtFull finds the limits that refused a write decided for their instant.
+// noteRefusedAtFull sets refusedAtFull, mostSlack and isLongFull by the limits that refused a write for their
+// level. Quotas and slots do not count.
 func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, now int64) {
 	m.longFull = true
 	for i := range list {
@@ -160,18 +162,19 @@ func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, 
 			continue
 		}
 		m.refusedAtFull, m.mostSlack = true, max(m.mostSlack, slackBound(is.Rate))
-		m.longFull = m.longFull && longFull(after.State(c.Place), now)
+		m.longFull = m.longFull && isLongFull(after.State(c.Place), now)
 	}
 	m.longFull = m.longFull && m.refusedAtFull
 }
 
-// longFull reports whether a limit has been full for so long that no process can have written lately.
-func longFull(s bucket.State, now int64) bool {
+// isLongFull reports whether a limit has been full for so long that no process can have written lately.
+func isLongFull(s bucket.State, now int64) bool {
 	credit, ok := s.Credit(now)
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
 
-// After returns the crowding after the answer to a write that was planned with c.
+// After returns the estimate after the answer to a write that was planned with c. A refusal at full raises the
+// slack, and a landed write lowers it.
 func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)
@@ -194,7 +197,7 @@ func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	return c
 }
 
-// countGuess counts whether a guess was refused.
+// countGuess updates the shares of refused guesses by a guess and its fate. ByState does not count.
 func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 	tried, other := &c.adding, &c.filling
 	switch guess {

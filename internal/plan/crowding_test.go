@@ -56,7 +56,7 @@ func TestGuess(t *testing.T) {
 		{"the form that was luckier", Crowding{Slack: 1, Heard: 100, Trip: 5, adding: .2, filling: .1}, bucket.Filling},
 		{"not from an image too old to tell who is there", Crowding{Slack: 1, Heard: -801, Trip: 5, adding: .2, filling: .1}, bucket.Adding},
 	} {
-		assert.Equal(t, test.want, test.crowding.guess(200), test.name)
+		assert.Equal(t, test.want, test.crowding.guessForm(200), test.name)
 	}
 	w := Crowding{Slack: firstSlack, Heard: 100, adding: .2}.spendWay(perSecond(1, 100), 0, 200)
 	assert.Equal(t, bucket.Way{Slack: 32}, w, "filling is for what is full, and what is not adds")
@@ -183,11 +183,11 @@ func TestIntervalAfterThrottling(t *testing.T) {
 	p = Pacing{}.ThrottleWrite(started, 6*ms, 0)
 	assert.Positive(t, p.Interval(started+minute))
 	assert.Zero(t, p.Interval(started+2*minute), "below a millisecond it is none")
-	assert.False(t, p.Over(started+minute))
-	assert.True(t, p.Over(started+2*minute))
+	assert.False(t, p.IsOver(started+minute))
+	assert.True(t, p.IsOver(started+2*minute))
 	p = Pacing{}.ThrottleRead(started, 0)
-	assert.False(t, p.Over(started+minute-1), "reads too")
-	assert.True(t, p.Over(started+minute))
+	assert.False(t, p.IsOver(started+minute-1), "reads too")
+	assert.True(t, p.IsOver(started+minute))
 }
 
 func TestPausesAfterThrottling(t *testing.T) {
@@ -197,7 +197,7 @@ func TestPausesAfterThrottling(t *testing.T) {
 		assert.Equal(t, want*ms, p.Left(now), "half of it at least, throttled %d times before", i)
 	}
 	assert.EqualValues(t, 999_500, p.ThrottleRead(now, 0.999).Left(now), "up to all of it")
-	p = p.See(nil, now)
+	p = p.RecordImage(nil, now)
 	assert.EqualValues(t, 5*ms, p.ThrottleRead(now, 0).Left(now), "an answer ends the row")
 
 	p = Pacing{throttledInterval: second, throttledAt: now}.ThrottleWrite(now, 0, 0)
@@ -205,11 +205,11 @@ func TestPausesAfterThrottling(t *testing.T) {
 }
 
 func TestTurns(t *testing.T) {
-	p := Pacing{}.ThrottleWrite(started, 6*ms, 0).Start(started + 10*ms)
+	p := Pacing{}.ThrottleWrite(started, 6*ms, 0).RecordStart(started + 10*ms)
 	assert.InDelta(t, 9*ms, p.Left(started+10*ms), 5, "an interval after the last start, less what has faded")
 	assert.InDelta(t, ms, p.Left(started+18*ms), 5)
-	assert.LessOrEqual(t, p.Again(started+11*ms).Left(started+11*ms), int64(0), "what was refused goes again at once")
-	assert.Positive(t, p.Again(started+11*ms).Start(started+11*ms).Left(started+12*ms))
+	assert.LessOrEqual(t, p.RecordRefusal(started+11*ms).Left(started+11*ms), int64(0), "what was refused goes again at once")
+	assert.Positive(t, p.RecordRefusal(started+11*ms).RecordStart(started+11*ms).Left(started+12*ms))
 }
 
 func TestFairPart(t *testing.T) {
@@ -220,24 +220,24 @@ func TestFairPart(t *testing.T) {
 		}}
 	}
 	own := Rows{{Name: "rpm", Amounts: bucket.Amounts{Take: 1}}, {Name: "tpm", Amounts: bucket.Amounts{Take: 200, Back: 100}}}
-	p := Pacing{}.ThrottleWrite(started, 6*ms, 0).See(image(0, 0), started)
-	p = p.Take(own).See(image(1, 100), started+99*ms)
+	p := Pacing{}.ThrottleWrite(started, 6*ms, 0).RecordImage(image(0, 0), started)
+	p = p.RecordWrite(own).RecordImage(image(1, 100), started+99*ms)
 	assert.EqualValues(t, 8973, p.Interval(started+99*ms), "too soon for a sample")
-	p = p.See(image(40, 4000), started+100*ms)
+	p = p.RecordImage(image(40, 4000), started+100*ms)
 	assert.EqualValues(t, 50*ms, p.Interval(started+100*ms), "a fortieth of 800 writes a second")
-	assert.Less(t, p.Deny(started+100*ms).Interval(started+2100*ms), int64(9*ms), "not of a lane that denies")
-	assert.EqualValues(t, 50*ms, p.Deny(started+100*ms).Interval(started+2101*ms), "again two seconds later")
+	assert.Less(t, p.RecordDenial(started+100*ms).Interval(started+2100*ms), int64(9*ms), "not of a lane that denies")
+	assert.EqualValues(t, 50*ms, p.RecordDenial(started+100*ms).Interval(started+2101*ms), "again two seconds later")
 	assert.EqualValues(t, 50*ms, p.Interval(started+minute-1))
 	assert.Less(t, p.Interval(started+minute), int64(9*ms), "a minute after throttling the partition is believed")
 
-	q := p.Take(own).See(image(440, 44_000), started+second)
+	q := p.RecordWrite(own).RecordImage(image(440, 44_000), started+second)
 	assert.EqualValues(t, 100*ms, q.Interval(started+second), "at most")
 	gone := image(0, 0)
 	gone.Incarnation = []byte("another")
 	for name, image := range map[string]*schema.Image{"another bucket": gone, "other limits": {Set: schema.NewLimitSets().Of([]string{"rpm"})}, "none": nil} {
-		q = p.See(image, started+second)
+		q = p.RecordImage(image, started+second)
 		assert.EqualValues(t, 50*ms, q.Interval(started+second), "%s: its counters say nothing of those before", name)
 	}
-	q = Pacing{}.ThrottleWrite(started, 6*ms, 0).See(image(0, 0), started).See(image(40, 4000), started+second)
+	q = Pacing{}.ThrottleWrite(started, 6*ms, 0).RecordImage(image(0, 0), started).RecordImage(image(40, 4000), started+second)
 	assert.Less(t, q.Interval(started+second), int64(9*ms), "a lane that took nothing has no part to keep to")
 }

@@ -30,9 +30,9 @@ type Excluded struct {
 // with claims.
 const laterAfter = 2
 
-// Decide decides one write and the fate of each ask. Adjusts must come before takes, and batch calls last; it admits
-// the takes in their order. After refusals it takes only a share of the tokens in the bucket. Processes that each
-// take all of it refuse each other, while takes of a part commute. room is space for the rows.
+// Decide decides one write, and sets the fate of each ask: takes are admitted in their order. Adjusts must come
+// before takes, and batch calls last. After refusals it takes only a share of the tokens, because processes
+// that each take all of them refuse each other.
 func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Admit(v, asks, room, rules)
 	if d.prefetches {
@@ -43,12 +43,12 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	}
 	rules.Crowding.Refused = min(rules.Crowding.Refused, d.refusals) // asks that were never refused are in no hurry
 	if d.Carried == d.admitted && v.Config.Shadow == 0 {             // takes are not written down
-		d.Write = v.plan(d.Rows, rules)
+		d.Write = v.decideWrite(d.Rows, rules)
 		return d
 	}
 	down := d.Rows.writeDown()
 	rules.Later = d.admitted == 0 && d.refusals >= laterAfter && !d.Rows.boundsDebt()
-	d.Write = v.plan(d.Rows, rules)
+	d.Write = v.decideWrite(d.Rows, rules)
 	for _, a := range asks {
 		if !a.Take && a.Fate == Carried {
 			a.Dropped = d.Rows.Missing(a.Amounts)
@@ -58,7 +58,8 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// Admit decides the fates as Decide does, but leaves out the write and the takes that debit ahead.
+// Admit sets the fates of the asks as Decide does, and returns the sums of the carried ones. It decides no
+// write, and leaves out the takes that debit ahead.
 func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Decision{View: v, Rows: v.rowsOf(asks, room)}
 	ahead := d.Rows // with the amounts of deferred takes
@@ -81,7 +82,8 @@ func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// fateOf decides an ask in addition to the sums of the asks before it. limit names the limit to blame.
+// fateOf returns the fate of an ask in addition to the sums of the asks before it, and the limit to blame. It
+// sets the ask's parts in shadow, and adds a denied take to d.Excluded.
 func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, limit string) {
 	if !a.Take {
 		if limit = d.Rows.tooDeep(a.Amounts, d.View.Image); limit != "" {
@@ -101,13 +103,13 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	}
 	a.Unbound, a.Down = nil, nil
 	if d.View.Config.Shadow != 0 {
-		a.Unbound, a.Down = ahead.shadowed(a.Amounts)
+		a.Unbound, a.Down = ahead.splitShadow(a.Amounts)
 	}
 	switch {
 	case !fits:
 		d.Excluded = append(d.Excluded, Excluded{i, Precedence{Taken: ahead.Taken(), Left: left}})
 		return Denied, ""
-	case rules.Halvings > 0 && d.admitted > 0 && !d.Rows.modest(a.Amounts, rules.Halvings):
+	case rules.Halvings > 0 && d.admitted > 0 && !d.Rows.isModest(a.Amounts, rules.Halvings):
 		return Deferred, ""
 	case a.Batch && d.interactive && d.leavesBatch(a):
 		return Deferred, ""
@@ -115,7 +117,7 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	return Carried, ""
 }
 
-// carry adds an ask to the write.
+// carry adds an ask to the sums and the counts of the write.
 func (d *Decision) carry(a *Ask) {
 	d.Carried++
 	if a.Take {
@@ -126,8 +128,8 @@ func (d *Decision) carry(a *Ask) {
 	a.AddTo(&d.Rows)
 }
 
-// admitAhead admits the takes that debit ahead of calls. It does so only after every other take was admitted,
-// while every limit stays half full and no other process collides with this one.
+// admitAhead sets the fates of the takes that debit ahead of calls. It admits them only after every other take
+// was admitted, while every limit stays half full and no other process collides with this one.
 func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).isContended)
 	for _, a := range asks {
@@ -140,7 +142,7 @@ func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 		}
 		if a.Fate = NotAhead; alone && d.Rows.leaveHalf(a.Amounts) {
 			a.Fate = Carried
-			a.Unbound, a.Down = d.Rows.shadowed(a.Amounts)
+			a.Unbound, a.Down = d.Rows.splitShadow(a.Amounts)
 			d.carry(a)
 		}
 	}

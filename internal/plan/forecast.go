@@ -69,8 +69,8 @@ type Forecast struct {
 	Limits Promises
 }
 
-// at returns the promise of a limit. It adds an empty one for a new limit.
-func (f *Forecast) at(r Reading, name string) *Promise {
+// promiseOf returns the promise of a limit. It adds an empty one for a new limit.
+func (f *Forecast) promiseOf(r Reading, name string) *Promise {
 	for i := range f.Limits {
 		if f.Limits[i].name == name {
 			return &f.Limits[i]
@@ -93,14 +93,15 @@ func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	return min(longest, farAhead), true
 }
 
-// Serve promises the amounts to a waiter, for the instant at which they fit.
+// Serve adds the amounts of a waiter to the promises, for the instant at which they fit. It does nothing if
+// they never fit.
 func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	wait, ok := f.Wait(r, amounts)
 	if !ok {
 		return // it never fits, so no waiter waits for it
 	}
 	for _, a := range amounts {
-		p := f.at(r, a.Name)
+		p := f.promiseOf(r, a.Name)
 		p.At = max(p.At, r.Now+wait)
 		p.After = p.After.At(p.At)
 		p.After.Tokens -= a.Amount
@@ -108,7 +109,8 @@ func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	}
 }
 
-// PromiseReserved promises the amounts that a waiter of another process has reserved. lane is the id of the own lane.
+// PromiseReserved adds to the promises the amounts that a waiter of another process has reserved, if any. lane
+// is the id of the own lane.
 func (f *Forecast) PromiseReserved(r Reading, lane uint32) {
 	n := r.reservation(lane)
 	if n == nil {
@@ -116,21 +118,21 @@ func (f *Forecast) PromiseReserved(r Reading, lane uint32) {
 	}
 	for i, name := range r.Image.Set.Names {
 		if i < len(n.Needs) && n.Needs[i] > 0 && n.Needs[i] <= r.Worth(name).Burst {
-			p := f.at(r, name)
+			p := f.promiseOf(r, name)
 			p.Amount, p.Reserved, p.Until = p.Amount+n.Needs[i], n.Needs[i], n.Until
 			p.After.Tokens -= n.Needs[i]
 		}
 	}
 }
 
-// PromiseBehind promises sums of amounts to the waiters that follow those of the forecast, one after another. leaves
-// means that a take must leave them; otherwise it need only be served after them.
+// PromiseBehind adds to the promises sums of amounts of the waiters that follow those of the forecast, one
+// after another. leaves means that a take must leave them; otherwise it need only be served after them.
 func (f *Forecast) PromiseBehind(r Reading, sums []Signed, leaves bool) {
 	for _, a := range sums {
 		if a.Amount <= 0 {
 			continue
 		}
-		p := f.at(r, a.Name)
+		p := f.promiseOf(r, a.Name)
 		if p.After = p.After.At(p.At); leaves {
 			p.Amount = min(p.Amount+a.Amount, maxPromise)
 		}

@@ -22,9 +22,9 @@ func (c *Config) modelLimit(amounts []Signed) (limit string) {
 	return limit
 }
 
-// Money returns the part of a decided write about limits of money and alerts, and decides which of its takes are counted
-// by model. It returns nil for a write without such a part. forbidden means that the role must not write it.
-// rows are those of the write.
+// Money returns the part of a decided write about limits of money and alerts; nil for a write without such a
+// part. It sets the counter by model of each take in asks, empty if the take is not counted. forbidden means
+// that the role must not write the part.
 func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Money {
 	if w.Kind == Nothing {
 		return nil
@@ -37,7 +37,7 @@ func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Mo
 		if a.Take && !a.Model.Fixed {
 			a.Model.Limit = v.Config.modelLimit(a.Amounts)
 		}
-		if !m.count(rows, a) && a.Take {
+		if !m.countAsk(rows, a) && a.Take {
 			a.Model.Limit = ""
 		}
 	}
@@ -61,9 +61,9 @@ type moneyPart struct {
 	forbidden bool
 }
 
-// count adds the amounts of an ask to its counter by model. It returns false if the ask is not counted: there is no
-// room for a new counter, or the write has another new one.
-func (m *moneyPart) count(rows Rows, a *Ask) bool {
+// countAsk adds the amounts of an ask to its counter by model. It returns false if the ask is not counted:
+// there is no room for a new counter, or the write has another new one.
+func (m *moneyPart) countAsk(rows Rows, a *Ask) bool {
 	v := m.view
 	if a.Model.Limit == "" || m.forbidden {
 		return false
@@ -78,7 +78,7 @@ func (m *moneyPart) count(rows Rows, a *Ask) bool {
 			continue
 		}
 		counter := schema.ModelCounter(one.Name, a.Model.Name, one.Passed != 0)
-		if a.Take && !a.Model.Fixed && !v.Image.HasModel(counter) && !m.Adds(counter) && (m.addsModel() || !v.Image.RoomForModel(counter)) {
+		if a.Take && !a.Model.Fixed && !v.Image.HasModel(counter) && !m.HasCounter(counter) && (m.addsModel() || !v.Image.RoomForModel(counter)) {
 			return false
 		}
 		if counted = true; one.Amount != 0 && (one.Amount > 0 || !a.RefundDropped) {
@@ -93,8 +93,8 @@ func (m *moneyPart) addsModel() bool {
 	return slices.ContainsFunc(m.Spent, func(s schema.Spent) bool { return !m.view.Image.HasModel(s.Counter) })
 }
 
-// addUnits adds the units that the bucket lacks, or has no more by the configuration. Only a process with the
-// bucket's configuration, or one that brings a newer one, knows them.
+// addUnits adds to the part the units that the bucket lacks, and ends those that the configuration no longer
+// has. It does nothing unless the bucket has the configuration of the view, or the write brings it.
 func (m *moneyPart) addUnits(w *Write) {
 	v := m.view
 	if w.Kind == GiveBack || v.Config == nil || v.Image != nil && !v.Adopt && !v.Config.Wrote(v.Image) {
@@ -111,7 +111,8 @@ func (m *moneyPart) addUnits(w *Write) {
 	}
 }
 
-// addAlerts brings the alerts of the configuration, and ends those that it does not have. A spend leaves them.
+// addAlerts adds to the part the alerts of the configuration, and ends those that it does not have. It does
+// nothing for a write that brings no configuration.
 func (m *moneyPart) addAlerts(w *Write) {
 	if w.Kind != Create && !(w.Kind == Claim && m.view.Adopt) {
 		return
@@ -132,8 +133,8 @@ func (m *moneyPart) addAlerts(w *Write) {
 	}
 }
 
-// endCounters removes the counters by model of limits whose window a claim opens: the places of a window are for
-// the models that are used in it. A counter of the write goes on.
+// endCounters adds to the part the removal of counters by model of limits in which a claim opens a window.
+// Their places are for the models that are used in that window. A counter that the write moves stays.
 func (m *moneyPart) endCounters(w *Write) {
 	v := m.view
 	if w.Kind != Claim || len(v.Image.Models()) == 0 {
@@ -147,7 +148,7 @@ func (m *moneyPart) endCounters(w *Write) {
 			c := &w.Claim.Limits[i]
 			gone = c.Kind == schema.RemoveLimit || c.Kind == schema.KeepLimit && c.Quota && c.Window.Ordinal() != int64(v.Image.Limits[c.Place].Window)
 		}
-		if gone && !m.Adds(counter) {
+		if gone && !m.HasCounter(counter) {
 			m.Gone = append(m.Gone, counter)
 		}
 	}

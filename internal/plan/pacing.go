@@ -65,7 +65,7 @@ type Pacing struct {
 	all, own  float64
 }
 
-// Interval returns the least time between the starts of two writes; 0 without pacing.
+// Interval returns the least time between the starts of two writes, in µs; 0 without pacing.
 func (p Pacing) Interval(now int64) int64 {
 	if p.throttledAt == 0 {
 		return 0
@@ -80,12 +80,12 @@ func (p Pacing) Interval(now int64) int64 {
 	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
 }
 
-// Over reports whether pacing has ended.
-func (p Pacing) Over(now int64) bool {
+// IsOver reports whether pacing has ended at now.
+func (p Pacing) IsOver(now int64) bool {
 	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.mayStartAt <= now
 }
 
-// Left returns the time until the next write may start; 0 or less means at once.
+// Left returns the time until the next write may start, in µs; 0 or less means at once.
 func (p Pacing) Left(now int64) int64 {
 	if p.mayStartAt > 0 {
 		return p.mayStartAt - now
@@ -93,20 +93,20 @@ func (p Pacing) Left(now int64) int64 {
 	return p.lastStart + p.Interval(now) - now
 }
 
-// Start returns the pacing after the start of a write.
-func (p Pacing) Start(now int64) Pacing {
+// RecordStart returns the pacing after the start of a write.
+func (p Pacing) RecordStart(now int64) Pacing {
 	p.lastStart, p.mayStartAt = now, 0
 	return p
 }
 
-// Again returns the pacing after a refused write. The lane may decide it again at once.
-func (p Pacing) Again(now int64) Pacing {
+// RecordRefusal returns the pacing after a refused write. The lane may decide it again at once.
+func (p Pacing) RecordRefusal(now int64) Pacing {
 	p.mayStartAt = now
 	return p
 }
 
-// Deny returns the pacing after the lane has denied a take.
-func (p Pacing) Deny(now int64) Pacing {
+// RecordDenial returns the pacing after the lane has denied a take.
+func (p Pacing) RecordDenial(now int64) Pacing {
 	p.lastDenial = now
 	return p
 }
@@ -127,7 +127,7 @@ func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	return p.pause(now, chance)
 }
 
-// pause sets the earliest retry of a throttled request.
+// pause returns the pacing with the earliest retry of a throttled request.
 func (p Pacing) pause(now int64, chance float64) Pacing {
 	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
 	p.throttledInRow++
@@ -135,8 +135,9 @@ func (p Pacing) pause(now int64, chance float64) Pacing {
 	return p
 }
 
-// Take returns the pacing after one of the lane's own writes has landed.
-func (p Pacing) Take(s Rows) Pacing {
+// RecordWrite returns the pacing after one of the lane's own writes has landed: its amounts count as this
+// lane's consumption.
+func (p Pacing) RecordWrite(s Rows) Pacing {
 	if p.sample == nil {
 		return p
 	}
@@ -148,9 +149,9 @@ func (p Pacing) Take(s Rows) Pacing {
 	return p
 }
 
-// Beside returns the pacing after this process has written pending updates past the lane. Their tokens were
-// used some time ago, so they do not count as consumption now.
-func (p Pacing) Beside(s Rows) Pacing {
+// RecordMaintenance returns the pacing after this process has written pending updates past the lane. Their
+// tokens were used some time ago, so they do not count as consumption now.
+func (p Pacing) RecordMaintenance(s Rows) Pacing {
 	if p.sample == nil {
 		return p
 	}
@@ -165,8 +166,9 @@ func (p Pacing) Beside(s Rows) Pacing {
 	return p
 }
 
-// See returns the pacing after an answer has shown the bucket.
-func (p Pacing) See(image *schema.Image, now int64) Pacing {
+// RecordImage returns the pacing after an answer has shown the bucket. It updates the averages of consumption
+// by the image's counters, and ends the row of throttled requests.
+func (p Pacing) RecordImage(image *schema.Image, now int64) Pacing {
 	p.throttledInRow = 0
 	if image == nil {
 		p.sample = nil
@@ -193,11 +195,12 @@ func (p Pacing) See(image *schema.Image, now int64) Pacing {
 
 // continuesSample reports whether the counters of an image continue those of the last sample.
 func (p Pacing) continuesSample(image *schema.Image) bool {
-	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.Of()) == string(image.Of())
+	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.IncarnationID()) == string(image.IncarnationID())
 }
 
-// bursts converts an amount into bursts of its limit, so that amounts of different
-// limits can be added.
+// bursts returns an amount as a number of bursts of its limit, so that amounts of different limits can be
+// added.
 func bursts(amount, burst int64) float64 { return float64(amount) / float64(max(1, burst)) }
 
+// seconds converts µs to seconds.
 func seconds(time int64) float64 { return float64(time) / second }

@@ -39,13 +39,14 @@ func (v View) setQuotaFacts(r *Row) {
 	}
 }
 
-// levelAfterKindChange returns the first level of a limit that replaces a stored one of the other kind. Used tokens
-// stay used, so that a change of kind fills nothing.
+// levelAfterKindChange returns the first level, in millitokens, of a limit that replaces a stored one of the
+// other kind. Used tokens stay used, so that a change of kind fills nothing.
 func levelAfterKindChange(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 
-// InWindows returns the amounts with their windows, so that they can be given back there.
+// InWindows returns the amounts with the windows that of returns, so that they can be given back there. It
+// copies the list if a window changes.
 func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed {
 	copied := false
 	for i, a := range amounts {
@@ -85,7 +86,7 @@ func SameLives(a, b *schema.Image) bool {
 	return true
 }
 
-// SameWindows reports whether two lists were taken in the same windows.
+// SameWindows reports whether no limit of both lists has different windows in them.
 func SameWindows(a, b []Signed) bool {
 	return !slices.ContainsFunc(a, func(one Signed) bool {
 		return slices.ContainsFunc(b, func(other Signed) bool { return one.Name == other.Name && one.Window != other.Window })
@@ -100,12 +101,12 @@ type Quotas struct {
 	Now int64
 }
 
-// Charged adds newly counted amounts to the pending charges of quotas, each in its window. A charge of an
-// ended window stays on the counter alone.
-func (q Quotas) Charged(charged, counted []Signed) []Signed {
+// AddCharges returns the pending charges of quotas with newly counted amounts added, each in its present
+// window. Amounts of other limits, and of limits in shadow, are left out.
+func (q Quotas) AddCharges(charged, counted []Signed) []Signed {
 	for _, a := range q.Config.Enforced(counted) {
 		if a.Window = datedIn(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
-			charged = Charge(charged, a)
+			charged = AddCharge(charged, a)
 		}
 	}
 	return charged
@@ -120,9 +121,9 @@ func datedIn(r bucket.Rate, now int64) bucket.WindowID {
 	return bucket.InLife(uint16(r.Windows().Unit()), r.WindowAt(now))
 }
 
-// Charge adds an amount to the pending charges of quotas. Each limit has one window there: the later one or,
-// of different calendars, the amount's.
-func Charge(charged []Signed, a Signed) []Signed {
+// AddCharge returns the pending charges of quotas with an amount added. Each limit has one window there: the
+// later one or, of different calendars, the amount's. Charges of an earlier window are dropped.
+func AddCharge(charged []Signed, a Signed) []Signed {
 	charged = slices.Clone(charged)
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == a.Name })
 	switch {
@@ -136,10 +137,10 @@ func Charge(charged []Signed, a Signed) []Signed {
 	return charged
 }
 
-// Tell returns the change of a limit by its pending update and give-back. The quota is charged the part of
-// charged that it can still cover in its window. If no process has opened that window yet, the write does. A
-// give-back goes to its own window.
-func (q Quotas) Tell(n *Row, charged []Signed) schema.Change {
+// UpdateChange returns the change of a limit by its pending update and give-back. The quota is charged the part
+// of charged that it can still cover in its window, which the write opens if needed. A give-back goes to its
+// own window.
+func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	c := schema.Change{
 		Name: n.Name, Quota: n.Window.IsQuota(), SameLife: n.Back > 0, Update: bucket.Update{Add: n.Back}, Consumed: n.Late - n.Back, Passed: n.Passed(), Window: n.Window,
 	}
@@ -151,7 +152,7 @@ func (q Quotas) Tell(n *Row, charged []Signed) schema.Change {
 	if q.Image == nil {
 		if c.Quota = c.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
 			c.Window = charged[i].Window
-			c.Update = takeAtMost(most)
+			c.Update = takeIfHeld(most)
 		}
 		return c
 	}
@@ -163,7 +164,7 @@ func (q Quotas) Tell(n *Row, charged []Signed) schema.Change {
 	switch c.Window = charged[i].Window; {
 	case c.Window.Life() != uint16(seen.Windows().Unit()): // of another calendar
 	case c.Window.Ordinal() == seen.Refilled:
-		c.Update = takeAtMost(max(0, min(most, seen.Tokens)))
+		c.Update = takeIfHeld(max(0, min(most, seen.Tokens)))
 	case c.Window.Ordinal() == is.Refilled:
 		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
@@ -173,13 +174,13 @@ func (q Quotas) Tell(n *Row, charged []Signed) schema.Change {
 	return c
 }
 
-// takeAtMost returns the update that takes an amount from a limit that has it.
-func takeAtMost(amount int64) bucket.Update {
+// takeIfHeld returns the update that takes an amount, on the condition that the limit has it.
+func takeIfHeld(amount int64) bucket.Update {
 	return bucket.Update{Add: -amount, Low: amount, HasLow: amount > 0}
 }
 
-// chargedLate returns the part of a pending update that a new quota is charged, if it is of the quota's
-// window.
+// chargedLate returns the part of a pending update that a new quota is charged, in millitokens. It is 0 if the
+// update is of another window, and for a token bucket.
 func chargedLate(r bucket.Rate, a *Row, now int64) int64 {
 	if !r.IsQuota() || a.Window != datedIn(r, now) {
 		return 0

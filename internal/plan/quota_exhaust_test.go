@@ -180,7 +180,7 @@ func (x *quotaSearch) writes(s quotaState, c, config int, a bucket.Amounts, of q
 		},
 		Config: x.cfgs[config], Adopt: config > m.config, Now: now,
 	}
-	v.Image.Limits[0] = v.Image.Limits[0].In(m.window)
+	v.Image.Limits[0] = v.Image.Limits[0].InWindow(m.window)
 	v.Image.Limits[0].Life = m.life
 	sums := Rows{{Name: "x", Amounts: a, Window: of.in()}}
 	if carried := v.Rows(Rows{{Name: "x", Amounts: bucket.Amounts{Back: a.Back}, Window: sums[0].Window}}, nil); !carried.Fit([]Signed{{Name: "x", Amount: a.Take}}, nil, false) {

@@ -66,7 +66,8 @@ type facts struct {
 	moves *bucket.Moves
 }
 
-// setFacts works out the facts of a limit. It is the only place that asks for the kind of a limit.
+// setFacts works out the facts of a limit and stores them in its row. It is the only place that asks for the
+// kind of a limit.
 func (v View) setFacts(r *Row) {
 	r.facts = facts{place: -1, reserve: noReserve}
 	if as := v.Config.Index(r.Name); as >= 0 {
@@ -148,7 +149,8 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 }
 
-// back returns the amount given back to the tokens, and late the amount that goes to the counter only.
+// back returns the amount given back to the tokens, in millitokens. It is 0 if the window or the life of the
+// give-back has ended, and for slots.
 func (r *Row) back() int64 {
 	if r.Back == 0 || r.stored && (r.ended || r.Window != r.was.WindowID() || r.moves != nil) {
 		return 0
@@ -156,12 +158,14 @@ func (r *Row) back() int64 {
 	return r.Back
 }
 
+// late returns the amount that goes to the counter only, in millitokens. Give-backs of an ended window lower
+// it.
 func (r *Row) late() int64 { return r.Late - r.Back + r.back() }
 
-// room returns the amount that takes may use together.
+// room returns the amount that takes may use together, in millitokens.
 func (r *Row) room() int64 { return min(r.most, r.level+r.back()) }
 
-// out returns the amount that the write takes from the tokens.
+// out returns the amount that the write takes from the tokens, in millitokens.
 func (r *Row) out() int64 { return r.Take + r.Adjust }
 
 // Consumed returns the change of the limit's counter, in millitokens. Slots have no counter.
@@ -172,11 +176,11 @@ func (r *Row) Consumed() int64 {
 	return r.Take + r.Adjust + r.Late - r.Back
 }
 
-// Passed returns the change of the part of the counter that a level above counts too.
+// Passed returns the change of the part of the counter that a level above counts too, in millitokens.
 func (r *Row) Passed() int64 { return r.PassedOn - r.PassedBack }
 
-// Pass adds the part of an amount that a level above counts too.
-func (r *Row) Pass(a Signed) {
+// AddPassed adds the part of an amount that a level above counts too to the sums of such parts.
+func (r *Row) AddPassed(a Signed) {
 	r.PassedOn += max(0, a.Passed)
 	r.PassedBack += max(0, -a.Passed)
 }
@@ -221,7 +225,7 @@ type change struct {
 	back, out, kept int64
 }
 
-// decideChange returns the change of a stored limit.
+// decideChange returns the change of a stored limit by the sums of its row.
 func (r *Row) decideChange(w bucket.Way) change {
 	if r.moves != nil {
 		return r.slotsChange()
@@ -241,22 +245,22 @@ func (r *Row) decideChange(w bucket.Way) change {
 	return c
 }
 
-// boundDebt adds a lower bound to a charge that goes more than half of MaxDebt into debt. The charge then
-// lands only if the bucket can store the result, even if other processes charge meanwhile.
+// boundDebt adds a lower bound to a charge, so that it lands only if the bucket can store the resulting debt,
+// whatever other processes charge. It does nothing for a change that takes nothing.
 func (c *change) boundDebt() {
 	if c.out > 0 && !c.Full {
 		c.raiseLow(c.out - c.back - MaxDebt)
 	}
 }
 
-// raiseLow raises the lower bound to floor.
+// raiseLow raises the lower bound of the change to floor, or sets it if there is none.
 func (c *change) raiseLow(floor int64) {
 	if !c.HasLow || floor > c.Low {
 		c.Low, c.HasLow = floor, true
 	}
 }
 
-// levelAfter is the level that the change leaves if the bucket has the given tokens.
+// levelAfter returns the level that the change leaves if the bucket has the given tokens, in millitokens.
 func (c *change) levelAfter(tokens int64) int64 {
 	if c.Full {
 		return c.Put + c.kept
@@ -264,7 +268,8 @@ func (c *change) levelAfter(tokens int64) int64 {
 	return tokens + c.Add + c.kept
 }
 
-// lowestFor returns the lowest number of tokens from which the change leaves a debt of at most d.
+// lowestFor returns the lowest number of tokens, in millitokens, from which the change leaves a debt of at most
+// d.
 func (c *change) lowestFor(d int64) int64 { return -c.Add - c.kept - d }
 
 // setSlotsFacts sets the facts of a stored limit of calls in flight that stays one: the moves of the process's
@@ -324,7 +329,8 @@ func (r *Row) newSlots(tokens int64) schema.Change {
 // noReserve is the reserve of a limit that is not configured.
 const noReserve = -1
 
-// kept returns the amount that a batch call leaves of the limit. A limit in shadow denies nothing for it.
+// kept returns the amount that a batch call leaves of the limit, in millitokens; 0 for a limit that is not
+// configured.
 func (r *Row) kept() int64 {
 	if r.to != nil {
 		return r.to.Rate.ReserveOf(r.reserve)
@@ -332,7 +338,7 @@ func (r *Row) kept() int64 {
 	return r.state.Rate.ReserveOf(r.reserve)
 }
 
-// burst returns the burst of the limit after the write.
+// burst returns the burst of the limit after the write, in millitokens.
 func (r *Row) burst() int64 {
 	if r.to != nil {
 		return r.to.Rate.Burst

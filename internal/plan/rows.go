@@ -29,7 +29,8 @@ func (rows *Rows) At(name string) *Row {
 	return r
 }
 
-// with returns the rows with one of a limit. It takes no pointer, so that rows on the stack stay there.
+// with returns the rows with one of a limit, without facts if it is new. It takes no pointer, so that rows on
+// the stack stay there.
 func (rows Rows) with(name string) Rows {
 	i := 0
 	for i < len(rows) && rows[i].Name < name { // there are few, so this is faster than a binary search
@@ -161,13 +162,14 @@ func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	return v.Rows(rows, nil)
 }
 
-// AddTo adds the amounts of the ask to the sums of rows.
+// AddTo adds the amounts of the ask to the sums of rows; those of Down go to the counter alone. It leaves out
+// give-backs that are dropped.
 func (a *Ask) AddTo(rows *Rows) {
 	if !a.RefundDropped {
 		for _, one := range a.Late {
 			at := rows.At(one.Name)
 			at.Late += one.Amount
-			at.Pass(one)
+			at.AddPassed(one)
 		}
 	}
 	for _, one := range a.Amounts {
@@ -176,7 +178,7 @@ func (a *Ask) AddTo(rows *Rows) {
 		}
 		at := rows.At(one.Name)
 		if one.Passed != 0 {
-			at.Pass(one)
+			at.AddPassed(one)
 		}
 		switch {
 		case a.Take && a.Down != nil && Includes(a.Down, one.Name):
@@ -193,16 +195,17 @@ func (a *Ask) AddTo(rows *Rows) {
 	}
 }
 
-// Take adds the amounts of a take to the sums.
+// Take adds the amounts of a take to the sums. It adds rows without facts for new limits.
 func (rows *Rows) Take(amounts []Signed) {
 	for _, a := range amounts {
 		at := rows.At(a.Name)
-		at.Pass(a)
+		at.AddPassed(a)
 		at.Take += a.Amount
 	}
 }
 
-// Taken returns the tokens that a batch takes of each limit, by takes and adjusts together.
+// Taken returns, for each limit, the tokens that the sums take, by takes and adjusts together, and those that
+// they give back.
 func (rows Rows) Taken() (taken Rows) {
 	for i := range rows {
 		at := taken.At(rows[i].Name)
@@ -212,7 +215,8 @@ func (rows Rows) Taken() (taken Rows) {
 	return taken
 }
 
-// Missing returns the limits of amounts that the bucket does not have and the write does not add.
+// Missing returns the names of the limits of amounts that the bucket does not have and the write does not add.
+// The rows must include the limits.
 func (rows Rows) Missing(amounts []Signed) (names []string) {
 	for _, a := range amounts {
 		if !rows.find(a.Name).known {
@@ -253,9 +257,9 @@ func (rows Rows) Fit(amounts []Signed, left Promises, batch bool) bool {
 	return true
 }
 
-// modest reports whether a take and the sums together stay within a share of each limit's room. The share is
-// halved the given number of times.
-func (rows Rows) modest(amounts []Signed, halved int) bool {
+// isModest reports whether a take and the sums together stay within a share of each limit's room. The share is
+// halved the given number of times. Limits in shadow do not count.
+func (rows Rows) isModest(amounts []Signed, halved int) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.shadow && r.Take+a.Amount > r.room()>>halved {
 			return false
@@ -264,7 +268,8 @@ func (rows Rows) modest(amounts []Signed, halved int) bool {
 	return true
 }
 
-// leaveHalf reports whether every limit of a take keeps half its burst or more after the take and the sums.
+// leaveHalf reports whether every limit of a take keeps half its burst or more after the take and the sums. It
+// is false for slots, and for a limit that the bucket lacks.
 func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.stored || r.moves != nil || r.room()-r.out()-a.Amount < r.state.Burst/2 {
@@ -285,8 +290,8 @@ func (rows Rows) HasBack() bool {
 	return false
 }
 
-// Carriable reports whether one write can give the amounts back.
-func Carriable(amounts []Signed) bool {
+// IsCarriable reports whether one write can give the amounts back: none exceeds MaxSum.
+func IsCarriable(amounts []Signed) bool {
 	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
 }
 
@@ -323,10 +328,11 @@ type Precedence struct {
 	Left Promises
 }
 
-// withInFlight adds a row for each limit of which the process has slots to move.
+// withInFlight returns the rows with one for each limit of the process's slots, if the bucket has the limit or
+// the write adds it.
 func (v View) withInFlight(rows Rows) Rows {
 	for _, l := range v.InFlight.Limits {
-		if v.Image.Holds(l.Name) || v.Config.Index(l.Name) >= 0 && (v.Adopt || v.Image == nil) {
+		if v.Image.HasLimit(l.Name) || v.Config.Index(l.Name) >= 0 && (v.Adopt || v.Image == nil) {
 			rows = rows.with(l.Name)
 		}
 	}
@@ -356,7 +362,7 @@ func (rows Rows) areTight(amounts []Signed) bool {
 // Shared reports whether another process took or gave back tokens between two images. The writes of ours
 // landed between them.
 func Shared(before, after *schema.Image, ours Rows) bool {
-	if before == nil || after == nil || before.Set != after.Set || string(before.Of()) != string(after.Of()) {
+	if before == nil || after == nil || before.Set != after.Set || string(before.IncarnationID()) != string(after.IncarnationID()) {
 		return before != nil
 	}
 	for i, name := range after.Set.Names {

@@ -27,7 +27,8 @@ type LimitInFlight struct {
 	bucket.Occupied
 }
 
-// occupied returns the slots of the process at a limit. Another bucket or life than theirs has none of them.
+// occupied returns the slots of the process at a limit; none without an entry. In another bucket or life only
+// the count of open calls is left.
 func (f *InFlight) occupied(name string, m *schema.Image) (o bucket.Occupied) {
 	if f == nil {
 		return o
@@ -37,7 +38,7 @@ func (f *InFlight) occupied(name string, m *schema.Image) (o bucket.Occupied) {
 		return o
 	}
 	o = f.Limits[i].Occupied
-	if l := m.SlotsOf(name); l == nil || l.Life != f.Limits[i].Life || string(f.Incarnation) != string(m.Of()) {
+	if l := m.SlotsOf(name); l == nil || l.Life != f.Limits[i].Life || string(f.Incarnation) != string(m.IncarnationID()) {
 		o.Epochs, o.Doubtful = nil, nil
 	}
 	return o
@@ -62,8 +63,9 @@ func (f *InFlight) OthersHold(m *schema.Image) bool {
 	return false
 }
 
-// LocalSlots returns the number of slots that a process may give while the bucket does not answer: its share of
-// the limit, rounded down. If that is none, a process with a seed gets one slot with the chance of its share.
+// LocalSlots returns the millislots that a process may give while the bucket does not answer: its share of n
+// millislots, rounded down to whole slots. If that is none, a process with a seed gets one slot with the chance
+// of its share.
 func LocalSlots(n int64, share float64, seed uint64) int64 {
 	own := float64(n) * share / 1000
 	if own >= 1 {

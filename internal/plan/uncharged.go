@@ -9,9 +9,9 @@ package plan
 // A limit may bound the debt from corrections. The charge of an adjust beyond that bound is written down: it
 // goes to the counter alone, like usage counted without the bucket.
 
-// shadowed splits the amounts of limits in shadow into the part that fits in addition to the sums and the
-// part beyond the limit. The rows must include the limits.
-func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
+// splitShadow splits the amounts of limits in shadow into the part that fits in addition to the sums and the
+// part beyond the limit. It leaves out other limits. The rows must include the limits.
+func (rows Rows) splitShadow(amounts []Signed) (fits, beyond []Signed) {
 	for _, a := range amounts {
 		switch r := rows.find(a.Name); {
 		case !r.shadow:
@@ -26,8 +26,8 @@ func (rows Rows) shadowed(amounts []Signed) (fits, beyond []Signed) {
 	return fits, beyond
 }
 
-// writeDown moves the amounts that adjusts charge beyond the deepest debt from the tokens to the counters. It
-// returns the moved amounts.
+// writeDown moves the amounts that adjusts charge beyond the deepest debt, or beyond a counted limit, from the
+// tokens to the counters. It changes the rows in place, and returns the moved amounts.
 func (rows Rows) writeDown() (down []Signed) {
 	for i := range rows {
 		r := &rows[i]

@@ -20,8 +20,9 @@ const (
 	Early                   // read before the end of a raise that it leaves out: the bucket's own decides
 )
 
-// Compare relates a configuration to the image's. seenTick is the tick at which this process first saw the
-// image's fingerprint. A configuration read after that is newer, even if the clocks say otherwise.
+// Compare returns the relation of a configuration to the image's, such as Newer. seenTick is the tick at which
+// this process first saw the image's fingerprint. A configuration read after that is newer, even if the clocks
+// say otherwise.
 func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	switch {
 	case m == nil || m.Fingerprint == nil || !m.HasRefilled:
@@ -65,20 +66,20 @@ type View struct {
 	InFlight *InFlight
 }
 
-// Missing returns the first limit that the bucket does not have and the write does not add; "" if every limit
-// is there.
+// Missing returns the name of the first limit of amounts that the bucket lacks and the write does not add; ""
+// without such a limit.
 func (v View) Missing(amounts []Signed) string {
 	for _, a := range amounts {
-		if !v.Image.Holds(a.Name) && (v.Image != nil && !v.Adopt || v.Config.Index(a.Name) < 0) {
+		if !v.Image.HasLimit(a.Name) && (v.Image != nil && !v.Adopt || v.Config.Index(a.Name) < 0) {
 			return a.Name
 		}
 	}
 	return ""
 }
 
-// Overfull returns the limits that left the configuration and have not refilled yet, if they and the
-// configured ones exceed the size of a claim. longest is the time in ms until the last of them is full. It
-// returns nil if a claim can carry them all. The view adopts the configuration.
+// Overfull returns the names of unconfigured limits that have not refilled yet, if they and the configured ones
+// exceed the size of a claim. longest is the time in ms until the last of them is full. It returns nil if a
+// claim can carry them all.
 func (v View) Overfull() (waiting []string, longest int64) {
 	if v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
 		return nil, 0
@@ -126,7 +127,7 @@ func (r Reading) reservation(lane uint32) *schema.Note {
 	if r.Image == nil {
 		return nil
 	}
-	n := r.Image.Notes.Of(r.Batch)
+	n := r.Image.Notes.NoteFor(r.Batch)
 	if n == nil || n.Lane == lane || n.Until <= r.Now {
 		return nil
 	}
@@ -148,7 +149,8 @@ func (r Reading) Worth(name string) bucket.State {
 	return state.At(r.Now)
 }
 
-// State returns a limit and its nominal capacity. A limit that the image lacks is as configured, and full.
+// State returns a limit as stored, without its credit, and its nominal capacity in millitokens. A limit that
+// the image lacks is as configured, and full.
 func (r Reading) State(name string) (bucket.State, int64) {
 	if r.Image != nil {
 		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
@@ -177,8 +179,8 @@ func (r Reading) freeSlots(i int) bucket.State {
 	return state
 }
 
-// Kept returns the amount of a limit that the caller of the reading leaves to others: the reserve for a batch call, else
-// 0.
+// Kept returns the amount of a limit that the reading's caller leaves to others, in millitokens: the reserve
+// for a batch call, else 0.
 func (r Reading) Kept(name string) int64 {
 	if !r.Batch {
 		return 0
@@ -207,11 +209,11 @@ const (
 // Both are in ms.
 func IsShared(seen, now int64) bool { return now-seen < sharedFor }
 
-// Low reports whether the image, at the instant at, leaves less than a tenth of the burst of a limit in
-// amounts. Quotas do not count: a quota is low for hours, and a read before each write would be too many.
+// Low reports whether, by the image at the instant at, some limit in amounts is below a tenth of its burst.
+// Quotas do not count: a quota is low for hours, and a read before each write would be too many.
 func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
-		if !m.Holds(a.Name) {
+		if !m.HasLimit(a.Name) {
 			continue
 		}
 		if s := m.State(m.Set.Index(a.Name)); s.Period >= 0 && s.Level(at) < s.Burst/lowShare {
@@ -221,11 +223,11 @@ func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Tight reports whether the bucket may well deny amounts at an instant: by the image they would leave less
-// than a tenth of a burst.
+// Tight reports whether amounts would leave less than a tenth of a limit's burst, by the image at an instant.
+// The bucket may then well deny them.
 func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
-		if !m.Holds(a.Name) {
+		if !m.HasLimit(a.Name) {
 			continue
 		}
 		if s := m.State(m.Set.Index(a.Name)); s.Level(at)-a.Amount < s.Burst/lowShare {
@@ -235,8 +237,8 @@ func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Unopened returns the instant by which to decide a write: now, or sure if a window of a quota begins between
-// the two. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
+// Unopened returns the instant by which to decide a write, in Unix ms: now, or sure if a quota's window begins
+// between them. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
 func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	if sure >= now {
 		return now

@@ -122,7 +122,8 @@ func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed,
 	return h
 }
 
-// plentyBeside returns the amount that is plenty for others beside an amount: as much, and leastPlenty of refill.
+// plentyBeside returns the amount, in millitokens, that is plenty for others beside an amount: as much, and
+// leastPlenty of refill.
 func plentyBeside(r bucket.Rate, amount int64) float64 {
 	if r.Period == 0 { // slots
 		return float64(amount)
@@ -130,14 +131,14 @@ func plentyBeside(r bucket.Rate, amount int64) float64 {
 	return max(float64(amount), leastPlenty/refillTime(r))
 }
 
-// refillTime returns the time in which a limit refills a millitoken. A quota counts as refilled evenly.
+// refillTime returns the time in ms in which a limit refills a millitoken. A quota counts as refilled evenly.
 func refillTime(r bucket.Rate) float64 {
 	r = r.Smooth()
 	return float64(r.Period) / float64(r.Amount)
 }
 
-// IdleTime returns the refill time of the tokens that a write of rows leaves, not cut at the burst. It is that of the
-// limit with the shortest time. A batch call does not count the reserve.
+// IdleTime returns the refill time, in ms, of the tokens that a write of rows leaves, not cut at the burst. It
+// is that of the limit with the shortest time. A batch call does not count the reserve.
 func (rows Rows) IdleTime(batch bool) float64 {
 	idle := math.Inf(1)
 	for i := range rows {
@@ -198,7 +199,8 @@ type Contest struct {
 // Try is the next try of a head: the drawn instant, 0 before it is drawn, and the chance in [0, 1) that draws it.
 type Try struct{ At, Chance float64 }
 
-// SeeNote returns the contest after an image with a note, or nil, was seen.
+// SeeNote returns the contest after an image with a note was seen: a note of another lane makes this lane
+// compete for a time. n may be nil.
 func (c Contest) SeeNote(n *schema.Note, now float64) Contest {
 	if n != nil && n.Lane != c.Lane {
 		c.until = max(c.until, min(now, float64(n.At))+max(contendedFor, contendedAges*n.Age))
@@ -206,13 +208,14 @@ func (c Contest) SeeNote(n *schema.Note, now float64) Contest {
 	return c
 }
 
-// MuteNotes returns the contest after a note was refused, because the role may not write it.
+// MuteNotes returns the contest after a note was refused, because the role may not write it. The lane leaves no
+// notes for ten minutes.
 func (c Contest) MuteNotes(now float64) Contest {
 	c.muted = now + mutedFor
 	return c
 }
 
-// IsContended reports whether other lanes compete.
+// IsContended reports whether other lanes compete with this one at now.
 func (c Contest) IsContended(now float64) bool { return now < c.until }
 
 // RecordLook returns the contest after a read of the bucket was answered.
@@ -221,12 +224,12 @@ func (c Contest) RecordLook(now float64) Contest {
 	return c
 }
 
-// reserves reports whether the lane has a reservation.
-func (c Contest) reserves(n *schema.Note, now float64) bool {
+// hasReservation reports whether the lane has a reservation that has not ended, by a note.
+func (c Contest) hasReservation(n *schema.Note, now float64) bool {
 	return n != nil && n.Lane == c.Lane && float64(n.Until) > now
 }
 
-// ageOf and spreadOf return the age and the spread of a note; 0 without one.
+// ageOf returns the age of a note, in ms; 0 without one.
 func ageOf(n *schema.Note) float64 {
 	if n == nil {
 		return 0
@@ -234,6 +237,7 @@ func ageOf(n *schema.Note) float64 {
 	return n.Age
 }
 
+// spreadOf returns the spread of a note, in ms, at most a second; 0 without one.
 func spreadOf(n *schema.Note) float64 {
 	if n == nil {
 		return 0
@@ -244,13 +248,13 @@ func spreadOf(n *schema.Note) float64 {
 // lanes returns the number of lanes that compete, by the time in which the bucket refills the own line.
 func (h Head) lanes(n *schema.Note) float64 { return max(1, ageOf(n)/max(h.Line, 1e-3)) }
 
-// due returns the instant until which the head stands aside.
+// due returns the instant until which the head stands aside, in ms.
 func (c Contest) due(h Head, n *schema.Note) float64 {
 	return max(min(h.Came, c.took)+standAside*ageOf(n), c.took+betweenTakes*h.lanes(n))
 }
 
-// NextTry returns the instant of the head's try. It draws the try t unless that is drawn already: a later image does
-// not postpone it.
+// NextTry returns the try t, which it draws unless that is drawn already, and the instant of the head's try in
+// ms. A later image does not postpone a drawn try.
 func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float64) {
 	if h.Slots {
 		return t, max(c.nextSlotTry(h, n, now), h.Aside)
@@ -265,15 +269,15 @@ func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float
 	return t, max(h.Exact, min(t.At, full))
 }
 
-// delay returns the delay of a try after its head is due.
+// delay returns the delay of a try after its head is due, in ms.
 func (c Contest) delay(h Head, n *schema.Note, chance, now float64) float64 {
-	if c.alone || c.reserves(n, now) {
+	if c.alone || c.hasReservation(n, now) {
 		return 0
 	}
 	return 2 * chance * c.spread(h, n, now)
 }
 
-// spread returns the lane's spread: the note's, or its own after several lost tries.
+// spread returns the lane's spread of tries, in ms: the note's, or its own after several lost tries.
 func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
 	note, own := spreadOf(n), 0.
 	switch {
@@ -303,12 +307,12 @@ func (c Contest) TryImage(n *schema.Note, now float64) int64 {
 	return tryImage
 }
 
-// LookEvery returns the time between two looks of a contended lane.
+// LookEvery returns the time between two reads of the bucket by a contended lane, in ms.
 func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
 	return lookEvery * max(1, h.lanes(n)/lookLanes)
 }
 
-// RecordWin returns the contest after a take of the lane's waiters has landed.
+// RecordWin returns the contest after a take of the lane's waiters has landed: its lost tries in a row end.
 func (c Contest) RecordWin(now float64) Contest {
 	c.took, c.tried, c.looked = now, now, 0
 	c.losses, c.alone, c.lossy, c.free = 0, false, c.lossy*(1-lossDecay), 0
@@ -326,7 +330,7 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 		return c, nil
 	}
 	age, over, until := now-h.Came, now-max(c.due(h, n), h.Came), 0.
-	if (c.losses > raiseLosses && over > reserveTime+spreadOf(n) || c.alone && over > aloneTime) && !c.reserves(n, now) {
+	if (c.losses > raiseLosses && over > reserveTime+spreadOf(n) || c.alone && over > aloneTime) && !c.hasReservation(n, now) {
 		until = max(h.Exact, now+h.Need) + reserveSlack
 	}
 	if until == 0 && age <= raiseAges*ageOf(n)+raiseTime {
@@ -341,7 +345,7 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 	}
 }
 
-// nextSpread returns the spread after a write that leaves tokens which lay there for idle.
+// nextSpread returns the spread, in ms, after a write that leaves tokens which lay there for idle ms.
 func (c Contest) nextSpread(h Head, n *schema.Note, idle, now float64) float64 {
 	target := max(idleTarget, idleToken*h.Token)
 	step := max(-1, min(1, (target-idle)/target))

@@ -36,7 +36,7 @@ type Calls struct {
 	Shared bool
 }
 
-// slotTime returns the mean time until a millislot comes back.
+// slotTime returns the mean time in ms until a millislot comes back.
 func (c Calls) slotTime(r bucket.Rate) float64 {
 	if c.Mean == 0 {
 		return unknownSlot / 1000.
@@ -68,7 +68,7 @@ func (c Contest) SeeSlots(h Head, n *schema.Note, now float64) (Contest, *schema
 	return c, &schema.Note{Until: int64(now), At: int64(now), Lane: c.Lane, Age: age, Spread: max(leastSpread, spreadOf(n))}
 }
 
-// slotDue returns the instant until which a head leaves a free slot to others.
+// slotDue returns the instant, in ms, until which a head leaves a free slot to others.
 func (c Contest) slotDue(h Head, n *schema.Note, now float64) float64 {
 	if !c.IsContended(now) {
 		return h.Came
@@ -76,7 +76,8 @@ func (c Contest) slotDue(h Head, n *schema.Note, now float64) float64 {
 	return h.Came + standAside*ageOf(n)
 }
 
-// nextSlotTry is NextTry for a head that waits for a slot. The try is far off while the image shows no free slot.
+// nextSlotTry returns the instant, in ms, of the try of a head that waits for a slot. The try is an hour off
+// while the image shows no free slot.
 func (c Contest) nextSlotTry(h Head, n *schema.Note, now float64) float64 {
 	switch {
 	case !h.Free:
@@ -87,13 +88,13 @@ func (c Contest) nextSlotTry(h Head, n *schema.Note, now float64) float64 {
 	return max(h.Exact, c.slotDue(h, n, now))
 }
 
-// mostSlotLook returns the longest time between two looks of a due head.
+// mostSlotLook returns the longest time between two reads of the bucket by a due head, in ms.
 func (h Head) mostSlotLook() float64 {
 	return min(mostSlotLook, max(leastSlotLook, h.Token/slotLooks))
 }
 
-// NextLook returns the instant of the next look of a contended lane, or of a head that waits for a slot. seen is the
-// instant of the last one, and chance draws it.
+// NextLook returns the instant, in ms, of the next read of the bucket by a contended lane, or by a slot's
+// waiting head. seen is the instant of the last one, and chance draws it.
 func (c Contest) NextLook(h Head, n *schema.Note, seen, chance, now float64) float64 {
 	look := seen + c.LookEvery(h, n)*(1+chance/5)
 	if !h.Slots || !h.Shared {

@@ -37,7 +37,8 @@ type Write struct {
 	Money *schema.Money
 }
 
-// LeaveNote makes a spend or a claim replace a note of waiters. Another write leaves it. n may be nil.
+// LeaveNote adds a note of waiters to a spend or a claim, which then replaces the bucket's note of that class.
+// It does nothing for another write, and if n is nil.
 func (p *Write) LeaveNote(n *schema.Note, batch bool) {
 	if n == nil {
 		return
@@ -51,7 +52,8 @@ func (p *Write) LeaveNote(n *schema.Note, batch bool) {
 	}
 }
 
-// DropNotes makes the write leave the notes of waiters. It returns false if it does so already.
+// DropNotes removes the notes of waiters from the write, so that those of the bucket stay. It returns false if
+// the write has none.
 func (p *Write) DropNotes() (dropped bool) {
 	if p.Claim != nil {
 		dropped, p.Claim.Notes = p.Claim.Notes != nil, nil
@@ -68,12 +70,13 @@ func (p *Write) SetMoney(m *schema.Money) {
 	}
 }
 
-// Statement returns the update with which a try of the write is sent.
+// Statement returns the DynamoDB update with which a try of the write is sent. It stores the try's op in the
+// write.
 func (p *Write) Statement(o schema.Op) schema.Statement {
 	if p.Money != nil && p.Kind != Create {
 		alone := *p
 		alone.Money = nil
-		return p.Money.With(alone.Statement(o))
+		return p.Money.AddTo(alone.Statement(o))
 	}
 	switch p.Kind {
 	case Create:
@@ -109,10 +112,10 @@ type Rules struct {
 
 // Plan decides the write for the sums of rows. It works out the facts of the rows; their takes must fit. It
 // returns Nothing if there are no charges and no limit takes a give-back.
-func (v View) Plan(rows Rows, rules Rules) Write { return v.plan(v.Rows(rows, nil), rules) }
+func (v View) Plan(rows Rows, rules Rules) Write { return v.decideWrite(v.Rows(rows, nil), rules) }
 
-// plan decides the write for rows that have their facts.
-func (v View) plan(rows Rows, rules Rules) Write {
+// decideWrite decides the write for rows that have their facts: a create, a spend or a claim, or Nothing.
+func (v View) decideWrite(rows Rows, rules Rules) Write {
 	if v.Image == nil {
 		return v.planCreate(rows)
 	}
@@ -128,8 +131,8 @@ func (v View) plan(rows Rows, rules Rules) Write {
 	return p
 }
 
-// planCreate writes every configured limit at its burst less its charges. Only a charge makes a bucket: a
-// give-back to a bucket that does not exist is dropped.
+// planCreate decides a create, with every configured limit at its burst less its charges. It returns Nothing
+// without a charge, because a give-back to a bucket that does not exist is dropped.
 func (v View) planCreate(rows Rows) Write {
 	charged := false
 	c := schema.Create{
@@ -231,7 +234,7 @@ func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
 	}
 	p := Write{Kind: Spend, Spend: s}
 	if crowded {
-		p.Guess = others.guess(v.Now)
+		p.Guess = others.guessForm(v.Now)
 	}
 	return p, true
 }
@@ -248,7 +251,8 @@ const (
 	maxTTLSeconds = 50 * 365 * 24 * 3600
 )
 
-// Expiry returns the ttl of a bucket made at now with these limits; 0 for no ttl.
+// Expiry returns the ttl of a bucket made at now with these limits, in Unix seconds; 0 for no ttl. now is in
+// Unix ms.
 func Expiry(now int64, limits []schema.Change) int64 {
 	longest := int64(0)
 	for i := range limits {
@@ -257,7 +261,8 @@ func Expiry(now int64, limits []schema.Change) int64 {
 	return expiry(now, longest)
 }
 
-// expiry returns the ttl of a bucket with a slowest fill of fill ms; 0, for no ttl, if that is too far ahead.
+// expiry returns the ttl, in Unix seconds, of a bucket with a slowest fill of fill ms. It is 0, for no ttl, if
+// that is too far ahead.
 func expiry(now, fill int64) int64 {
 	seconds := fill/1000 + 1
 	if seconds > maxTTLSeconds/ttlFills {
@@ -266,10 +271,9 @@ func expiry(now, fill int64) int64 {
 	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
 }
 
-// spendExpiry returns the earliest expiry, in seconds, that the change of a limit may leave: every limit must
-// be full again before the item can be deleted. A charge without a lower bound gets one, the deepest debt
-// that the expiry covers. later means that the tokens may already include part of the credit, so the credit
-// does not count. ok is false if the expiry must move.
+// spendExpiry returns the earliest expiry, in Unix seconds, that a limit's change may leave. Every limit must
+// be full before the item can be deleted. It gives a charge without a lower bound one, the deepest debt that
+// the expiry covers; ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
 	if r.moves != nil {
 		if !c.Slots.IsHolding() {
@@ -301,7 +305,8 @@ func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool
 	return seconds, ttl == 0 || ttl >= seconds
 }
 
-// firstSecondAfter returns the first whole second at or after now + ms.
+// firstSecondAfter returns the first whole second at or after now + ms, in Unix seconds. now is in Unix ms, and
+// ms counts as 50 years at most.
 func firstSecondAfter(now, ms int64) int64 {
 	if ms > maxTTLSeconds*1000 {
 		ms = maxTTLSeconds * 1000

@@ -29,44 +29,44 @@ type Refill struct {
 	Limits    []RefillLimit
 }
 
-// Statement returns the conditional update. Its condition requires the limits' bursts and windows to be as in
-// the image, and with Untouched also tokens and refill instant.
+// Statement returns the update that fills or adds to the limits. It requires the incarnation, bursts and
+// windows to be as in the image, and with Untouched also the tokens and the refill instant.
 func (r *Refill) Statement() Statement {
 	b := newStatementBuilder()
-	b.exists(PK)
-	b.incarnation(r.Seen.Incarnation)
+	b.requireExists(PK)
+	b.requireIncarnation(r.Seen.Incarnation)
 	if r.Untouched {
-		r.stillRefilled(b)
+		r.requireRefilled(b)
 	}
 	for _, l := range r.Limits {
-		r.write(b, l)
+		r.addLimit(b, l)
 	}
 	return b.build()
 }
 
-// stillRefilled requires the refill instant, or its absence, to be as in the image.
-func (r *Refill) stillRefilled(b *statementBuilder) {
+// requireRefilled adds the condition that the refill instant, or its absence, is as in the image.
+func (r *Refill) requireRefilled(b *statementBuilder) {
 	if r.Seen.HasRefilled {
-		b.compare(attrRefilled, "=", Number(r.Seen.Refilled))
+		b.requireCompare(attrRefilled, "=", Number(r.Seen.Refilled))
 	} else {
-		b.absent(attrRefilled)
+		b.requireAbsent(attrRefilled)
 	}
 }
 
-// write adds the change of one limit to the statement, with the conditions under which its values are right.
-func (r *Refill) write(b *statementBuilder, l RefillLimit) {
+// addLimit adds the change of one limit to the statement, with the conditions under which its values are right.
+func (r *Refill) addLimit(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
-	b.compare(a.burst, "=", Number(seen.Burst))
+	b.requireCompare(a.burst, "=", Number(seen.Burst))
 	if l.Leave {
-		b.compare(a.tokens, ">=", Number(seen.Burst))
+		b.requireCompare(a.tokens, ">=", Number(seen.Burst))
 		return
 	}
 	if l.Grant {
-		b.inWindow(a, int64(seen.Window), l.Window)
+		b.moveWindow(a, int64(seen.Window), l.Window)
 		if l.Window != int64(seen.Window) || r.Untouched {
-			b.compare(a.tokens, "=", Number(seen.Tokens))
+			b.requireCompare(a.tokens, "=", Number(seen.Tokens))
 		} else if l.AtMost {
-			b.compare(a.tokens, "<=", Number(seen.Tokens))
+			b.requireCompare(a.tokens, "<=", Number(seen.Tokens))
 		}
 		if l.Window != int64(seen.Window) {
 			b.setValue(a.tokens, Number(l.Put))
@@ -78,9 +78,9 @@ func (r *Refill) write(b *statementBuilder, l RefillLimit) {
 	}
 	switch {
 	case r.Untouched:
-		b.compare(a.tokens, "=", Number(seen.Tokens))
+		b.requireCompare(a.tokens, "=", Number(seen.Tokens))
 	case !l.Full: // a limit above full needs nothing, so repeated additions stay small
-		b.compare(a.tokens, "<=", Number(seen.Burst))
+		b.requireCompare(a.tokens, "<=", Number(seen.Burst))
 	}
 	if l.Full {
 		b.setValue(a.tokens, Number(seen.Burst))

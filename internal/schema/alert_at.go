@@ -14,10 +14,11 @@ const (
 	alertSign  = "@"
 )
 
-// alertsAttr returns the attribute of a bucket with a limit's alerts.
+// alertsAttr returns the name of the bucket attribute with a limit's alerts.
 func alertsAttr(limit string) string { return byModelPrefix + limit + alertSign }
 
-// AlertText returns the alerts of limits in their order, such as usd@50,80,100; nil without one.
+// AlertText returns one text for each limit with alerts, in the order of limits, such as usd@50,80,100. It
+// returns nil if no limit has alerts.
 func AlertText(limits []ConfigLimit) (texts []string) {
 	for _, l := range limits {
 		if l.AlertAt != 0 {
@@ -27,13 +28,13 @@ func AlertText(limits []ConfigLimit) (texts []string) {
 	return texts
 }
 
-// AlertLimit returns the limit of a text of AlertText.
+// AlertLimit returns the name of the limit in a text of AlertText.
 func AlertLimit(text string) string {
 	limit, _, _ := strings.Cut(text, alertSign)
 	return limit
 }
 
-// alertsOf returns the attribute of a bucket for a text of AlertText, and its value.
+// alertsOf returns the name and the value of the bucket attribute for a text of AlertText.
 func alertsOf(text string) (attr string, value types.AttributeValue) {
 	limit, percent, _ := strings.Cut(text, alertSign)
 	return alertsAttr(limit), String(percent)
@@ -47,8 +48,8 @@ func putAlerts(item Item, limits []ConfigLimit) {
 	}
 }
 
-// readAlerts reads the alerts of limits from a configuration item. Those of other limits, which a version without
-// alerts has removed, do not count.
+// readAlerts sets AlertAt of the quotas in limits from a configuration item. It ignores alerts of any other
+// limit, which a version without alerts may have removed.
 func readAlerts(item Item, limits []ConfigLimit) {
 	for one := range strings.FieldsSeq(Text(item, attrAlerts)) {
 		name, text, _ := strings.Cut(one, alertSign)

@@ -56,7 +56,7 @@ type Alert struct {
 	At, Sent, Failed time.Time
 }
 
-// Start returns the start of the window, and End its end.
+// Start returns the start of the window.
 func (a *Alert) Start() time.Time { return time.UnixMilli(a.Windows.Start(a.Window)) }
 
 // End returns the end of the window.
@@ -99,20 +99,21 @@ func (a *Alert) Shown() ShownAlert {
 // IsAlert reports whether a key is that of an alert.
 func IsAlert(key Key) bool { return strings.HasPrefix(key.SK, skAlertPrefix) }
 
-// shard returns the place of the alert among the partitions of a list.
+// shard returns the shard of an alert's key in each list of alerts, in decimal digits: 0 to AlertShards-1.
 func (k Key) shard() string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(k.PK + k.SK)) // never fails
 	return strconv.Itoa(int(h.Sum32() % AlertShards))
 }
 
-// OpenAlerts returns a partition of GSI3 that lists the alerts that nobody has delivered.
+// OpenAlerts returns the partition key of one shard of the GSI3 list of alerts neither delivered nor given up.
 func OpenAlerts(shard int) string { return openAlerts + strconv.Itoa(shard) }
 
 // alertTime is the form of times in alerts. Texts sort as the times.
 const alertTime = "2006-01-02T15:04:05.000Z"
 
-// Put returns the statement that stores the alert if it is absent.
+// Put returns the statement that stores the alert if it is absent. The item is listed among the open alerts and
+// expires AlertKept after the end of the window.
 func (a *Alert) Put() Statement {
 	b, key, at := newStatementBuilder(), a.Key(), a.At.UTC().Format(alertTime)
 	b.setValue(attrEntity, String(a.Entity))
@@ -130,15 +131,15 @@ func (a *Alert) Put() Statement {
 	b.setValue(GSI3PK, String(openAlerts+key.shard()))
 	b.setValue(GSI3SK, String(at))
 	b.setValue(TTL, Number(a.End().Add(AlertKept).Unix()))
-	b.absent(PK)
+	b.requireAbsent(PK)
 	return b.build()
 }
 
-// IsOpen reports whether nobody has delivered the alert or given it up.
+// IsOpen reports whether the alert is neither delivered nor given up.
 func (a *Alert) IsOpen() bool { return a.Sent.IsZero() && a.Failed.IsZero() }
 
-// Close returns the statement that takes an alert from the list of open ones: it was sent at a time, or given up. It
-// requires the alert to be open.
+// Close returns the statement that marks an open alert as sent at a time or, if sent is false, as given up. It
+// moves the alert from the list of open alerts to that of its day. It fails to apply if the alert is not open.
 func (a *Alert) Close(at time.Time, sent bool) Statement {
 	b := newStatementBuilder()
 	attr := attrAlertFailed
@@ -147,13 +148,13 @@ func (a *Alert) Close(at time.Time, sent bool) Statement {
 	}
 	b.setValue(attr, String(at.UTC().Format(alertTime)))
 	b.setValue(GSI3PK, String(ClosedAlerts(a.Keys.prefix, a.At, a.Key().shard())))
-	b.exists(attrAlertAt)
-	b.absent(attrAlertSent)
-	b.absent(attrAlertFailed)
+	b.requireExists(attrAlertAt)
+	b.requireAbsent(attrAlertSent)
+	b.requireAbsent(attrAlertFailed)
 	return b.build()
 }
 
-// DecodeAlert reads an alert. It fails for an item that is none.
+// DecodeAlert reads an alert. It returns an error for any other item, and for an alert that cannot be read.
 func DecodeAlert(item Item) (a Alert, err error) {
 	key := KeyOf(item)
 	keys, kind, entity, ok := splitPartition(key.PK)
@@ -233,8 +234,8 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 	return quotas
 }
 
-// Reached returns the thresholds that the use has reached, in order. WholeQuota is reached if a call was denied: a quota
-// denies calls before it is used up, for they no longer fit.
+// Reached returns the thresholds, in percent, that the use has reached, in order. It returns nil if the use is
+// below all of them.
 func (q *AlertedQuota) Reached() (percents []int) {
 	for _, p := range q.Percents {
 		if p == WholeQuota && q.Denied || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {

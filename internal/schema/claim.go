@@ -26,7 +26,7 @@ type Claim struct {
 // the image.
 func (c *Claim) Statement() Statement {
 	b := newStatementBuilder()
-	b.op(c.Op)
+	b.recordOp(c.Op)
 	b.setValue(attrRefilled, Number(c.Refilled))
 	b.setValue(attrFingerprint, Bytes(c.Fingerprint))
 	b.setValue(attrConfigRead, Number(c.ConfigRead))
@@ -38,36 +38,36 @@ func (c *Claim) Statement() Statement {
 	for _, n := range c.Notes {
 		b.setValue(noteAttr(n.Batch), Bytes(n.Note))
 	}
-	b.exists(PK)
+	b.requireExists(PK)
 	if c.Seen.HasRefilled {
-		b.compare(attrRefilled, "=", Number(c.Seen.Refilled))
+		b.requireCompare(attrRefilled, "=", Number(c.Seen.Refilled))
 	} else {
-		b.absent(attrRefilled)
+		b.requireAbsent(attrRefilled)
 	}
 	if c.Seen.Fingerprint != nil {
-		b.compare(attrFingerprint, "=", Bytes(c.Seen.Fingerprint))
+		b.requireCompare(attrFingerprint, "=", Bytes(c.Seen.Fingerprint))
 	} else {
-		b.absent(attrFingerprint)
+		b.requireAbsent(attrFingerprint)
 	}
 	if c.Backs {
-		b.incarnation(c.Seen.Incarnation)
+		b.requireIncarnation(c.Seen.Incarnation)
 	}
 	for i := range c.Limits {
-		c.Limits[i].claim(b, c.Seen)
+		c.Limits[i].addToClaim(b, c.Seen)
 	}
 	return b.build()
 }
 
-// claim adds a limit's part to a claim, by its kind. Adoptions and replacements require the limit to be as in
-// the image; a removal requires it to be full.
-func (c *Change) claim(b *statementBuilder, seen *Image) {
+// addToClaim adds a limit's part to a claim, by its kind. Adoptions and replacements require the limit to be as
+// in the image; a removal requires it to be full.
+func (c *Change) addToClaim(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	if c.Slots != nil {
 		a = slotsAttrs(c.Name)
 	}
 	if c.Kind == AddLimit {
-		b.absent(a.burst)
-		b.absent(a.tokens)
+		b.requireAbsent(a.burst)
+		b.requireAbsent(a.tokens)
 		b.setValue(a.tokens, Number(c.Put))
 		if c.Slots != nil {
 			for _, e := range c.Slots.Changes() {
@@ -91,48 +91,48 @@ func (c *Change) claim(b *statementBuilder, seen *Image) {
 		c.addPassed(b, a)
 		c.setParameters(b, a)
 	case RemoveLimit:
-		b.exists(a.burst)
-		b.compare(a.tokens, ">=", Number(c.Low))
+		b.requireExists(a.burst)
+		b.requireCompare(a.tokens, ">=", Number(c.Low))
 		if c.Quota {
-			b.compare(a.window, "=", Number(int64(was.Window)))
+			b.requireCompare(a.window, "=", Number(int64(was.Window)))
 		}
 		b.dropLimit(a)
 		b.dropEpochs(a, seen.Epochs(c.Place))
 	case ReplaceLimit:
-		b.compare(a.burst, "=", Number(was.Burst))
-		b.compare(a.tokens, "=", Number(was.Tokens))
+		b.requireCompare(a.burst, "=", Number(was.Burst))
+		b.requireCompare(a.tokens, "=", Number(was.Tokens))
 		b.requireEpochs(a, seen.Epochs(c.Place))
 		b.dropEpochs(a, seen.Epochs(c.Place))
 		if c.Slots == nil {
-			b.compare(a.consumed, "=", Number(was.Consumed))
-			b.passedIs(a, was.Passed)
+			b.requireCompare(a.consumed, "=", Number(was.Consumed))
+			b.requirePassed(a, was.Passed)
 		}
 		if c.Quota {
-			b.compare(a.window, "=", Number(int64(was.Window)))
+			b.requireCompare(a.window, "=", Number(int64(was.Window)))
 		}
-		b.inLife(a, was.Life)
+		b.requireLife(a, was.Life)
 		b.dropLimit(a)
 	case RemoveGhost:
 		was.requireGhost(b, a)
 		b.dropLimit(a)
 	default:
-		c.claimKept(b, a, was)
+		c.addKept(b, a, was)
 	}
 }
 
-// claimKept adds the credit, spend and new parameters of a limit that stays. It requires the tokens to be
-// within the change's bounds, and a quota to be in its window.
-func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
-	b.exists(a.burst)
+// addKept adds the credit, spend and new parameters of a limit that stays. It requires the tokens to be within
+// the change's bounds, and a quota to be in its window.
+func (c *Change) addKept(b *statementBuilder, a limitAttrs, was *Stored) {
+	b.requireExists(a.burst)
 	if c.Quota {
-		b.inWindow(a, int64(was.Window), c.Window.Ordinal())
+		b.moveWindow(a, int64(was.Window), c.Window.Ordinal())
 	}
 	if c.SameLife {
-		b.inLife(a, was.Life)
+		b.requireLife(a, was.Life)
 	}
 	c.beginLife(b, a)
 	if c.Slots != nil {
-		c.movesSlots(b, a)
+		c.addSlotMoves(b, a)
 		return
 	}
 	if c.Consumed != 0 {
@@ -140,13 +140,13 @@ func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	}
 	c.addPassed(b, a)
 	if c.HasLow {
-		b.compare(a.tokens, ">=", Number(c.Low))
+		b.requireCompare(a.tokens, ">=", Number(c.Low))
 	}
 	if c.Full {
 		b.setValue(a.tokens, Number(c.Put))
 	} else {
 		if c.High != bucket.MaxTokens {
-			b.compare(a.tokens, "<=", Number(c.High))
+			b.requireCompare(a.tokens, "<=", Number(c.High))
 		}
 		if c.Add != 0 {
 			b.addNumber(a.tokens, c.Add)
@@ -157,25 +157,26 @@ func (c *Change) claimKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	}
 }
 
-// addPassed adds to the part of the counter that a level above counts too. It writes nothing for 0, so that a
-// bucket without a level above does not get the attribute.
+// addPassed adds Passed to the attribute that counts amounts which a level above counts too. It writes nothing
+// for 0, so that a bucket without a level above does not get the attribute.
 func (c *Change) addPassed(b *statementBuilder, a limitAttrs) {
 	if c.Passed != 0 {
 		b.addNumber(a.passed, c.Passed)
 	}
 }
 
-// passedIs requires the part of a counter that a level above counts too to be n; an absent one is 0.
-func (b *statementBuilder) passedIs(a limitAttrs, n int64) {
+// requirePassed adds the condition that the part of a counter that a level above counts too is n. For n = 0 the
+// attribute may be absent.
+func (b *statementBuilder) requirePassed(a limitAttrs, n int64) {
 	if n != 0 {
-		b.compare(a.passed, "=", Number(n))
+		b.requireCompare(a.passed, "=", Number(n))
 		return
 	}
 	place := b.name(a.passed)
 	b.require("(attribute_not_exists(" + place + ") OR " + place + " = " + b.value(Number(0)) + ")")
 }
 
-// beginLife sets the life of a limit to that of c.Window, if the change begins one.
+// beginLife sets the stored life of a limit to that of c.Window, if the change begins a life.
 func (c *Change) beginLife(b *statementBuilder, a limitAttrs) {
 	if c.Begins {
 		b.setValue(a.life, Number(int64(c.Window.Life())))
@@ -185,20 +186,20 @@ func (c *Change) beginLife(b *statementBuilder, a limitAttrs) {
 // requireGhost requires a ghost's burst and tokens to be as in the image, each absent if it was.
 func (l *Stored) requireGhost(b *statementBuilder, a limitAttrs) {
 	if l.has&hasBurst != 0 {
-		b.compare(a.burst, "=", Number(l.Burst))
+		b.requireCompare(a.burst, "=", Number(l.Burst))
 	} else {
-		b.absent(a.burst)
+		b.requireAbsent(a.burst)
 	}
 	if l.has&hasTokens != 0 {
-		b.compare(a.tokens, "=", Number(l.Tokens))
+		b.requireCompare(a.tokens, "=", Number(l.Tokens))
 	} else {
-		b.absent(a.tokens)
+		b.requireAbsent(a.tokens)
 	}
 }
 
 // dropLimit removes all attributes of a limit, except for its life.
 func (b *statementBuilder) dropLimit(a limitAttrs) {
-	for _, attr := range a.all() {
+	for _, attr := range a.allAlways() {
 		b.drop(attr)
 	}
 	if a.passed != "" {
@@ -206,17 +207,17 @@ func (b *statementBuilder) dropLimit(a limitAttrs) {
 	}
 }
 
-// requireEpochs requires the taken slots of a limit of calls in flight to be as seen. With its free slots as seen, no
-// other epoch has slots then.
+// requireEpochs requires the taken slots of each epoch in list to be as seen, except for empty epochs. With the
+// free slots as seen too, no other epoch has slots.
 func (b *statementBuilder) requireEpochs(a limitAttrs, list []bucket.Epoch) {
 	for _, e := range list {
 		if e.Slots != 0 {
-			b.compare(a.epoch(e.End), "=", Number(e.Slots))
+			b.requireCompare(a.epoch(e.End), "=", Number(e.Slots))
 		}
 	}
 }
 
-// dropEpochs removes the epochs of a limit of calls in flight.
+// dropEpochs removes the attributes of the epochs in list.
 func (b *statementBuilder) dropEpochs(a limitAttrs, list []bucket.Epoch) {
 	for _, e := range list {
 		b.drop(a.epoch(e.End))
@@ -244,24 +245,25 @@ func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// inWindow requires a quota to be in the seen window. If window is a later one, the write opens it.
-func (b *statementBuilder) inWindow(a limitAttrs, seen, window int64) {
-	b.compare(a.window, "=", Number(seen))
+// moveWindow requires a quota to be in the seen window, and sets its window to a later one if window differs.
+func (b *statementBuilder) moveWindow(a limitAttrs, seen, window int64) {
+	b.requireCompare(a.window, "=", Number(seen))
 	if window != seen {
 		b.setValue(a.window, Number(window))
 	}
 }
 
-// movesSlots adds the part of a limit of calls in flight to a claim that keeps it.
-func (c *Change) movesSlots(b *statementBuilder, a limitAttrs) {
-	c.slotsText(b, a, b.numbers(c.slotsOperands(nil)))
+// addSlotMoves adds the slot changes of a limit of calls in flight to a claim that keeps the limit. If To is
+// set, it adds the new burst too.
+func (c *Change) addSlotMoves(b *statementBuilder, a limitAttrs) {
+	c.slotsText(b, a, b.placeholders(c.slotsOperands(nil)))
 	if c.To != nil {
 		b.setValue(a.burst, Number(c.To.Rate.Burst))
 	}
 }
 
-// numbers returns a function that adds the next of the numbers as a value, and returns its placeholder.
-func (b *statementBuilder) numbers(list []operand) func() string {
+// placeholders returns a function that adds the next number of list as a value and returns its placeholder.
+func (b *statementBuilder) placeholders(list []operand) func() string {
 	return func() string {
 		p := b.value(Number(list[0].number))
 		list = list[1:]

@@ -183,7 +183,7 @@ func (c ConfigItem) writeMarks(item Item) {
 	}
 }
 
-// ConfigVersion returns the version of a configuration item, 0 without one.
+// ConfigVersion returns the version of a configuration item. It returns 0 if the item has no readable version.
 func ConfigVersion(item Item) int64 {
 	n, _ := (&decoder{item: item}).number(attrConfigVersion)
 	return n
@@ -195,12 +195,12 @@ func ConfigUnchanged(old Item) Statement {
 	version := old[attrConfigVersion]
 	switch {
 	case old == nil:
-		b.absent(PK)
+		b.requireAbsent(PK)
 	case version == nil:
-		b.exists(PK)
-		b.absent(attrConfigVersion)
+		b.requireExists(PK)
+		b.requireAbsent(attrConfigVersion)
 	default:
-		b.compare(attrConfigVersion, "=", version)
+		b.requireCompare(attrConfigVersion, "=", version)
 	}
 	return withoutEmptyValues(b.build())
 }
@@ -293,7 +293,7 @@ func ReadableConfig(item Item) ConfigItem {
 		admit, _ := readMark(item, attrAdmit)
 		groups, _ := groupsIn(item)
 		return ConfigItem{
-			Unlimited: unlimited || counted, Counted: counted, Groups: groups, Blocked: mayBe(item, attrBlocked), BlockedExcept: mayBe(item, attrExcept), Admit: admit,
+			Unlimited: unlimited || counted, Counted: counted, Groups: groups, Blocked: mayHaveMark(item, attrBlocked), BlockedExcept: mayHaveMark(item, attrExcept), Admit: admit,
 			OnUnavailable: DecodePolicy(item), ManagedBy: Text(item, attrManagedBy), Version: ConfigVersion(item), Unread: true,
 		}
 	}
@@ -334,8 +334,8 @@ func DecodeMarks(item Item) (m Marks, err error) {
 	return m, nil
 }
 
-// groupsIn returns the groups that an item names, sorted, or nil without groups. It fails for more than
-// MaxGroups.
+// groupsIn returns the groups in an item, sorted and without repetitions, or nil without groups. It fails for
+// more than MaxGroups, an invalid name, or another type than a set of texts.
 func groupsIn(item Item) ([]string, error) {
 	switch v := item[attrGroups].(type) {
 	case nil:
@@ -361,7 +361,7 @@ func HasList(item Item) bool {
 		if _, _, bucket := splitLimit(attr); bucket {
 			return true
 		}
-		if _, kind := isKind(attr); kind {
+		if _, kind := limitOfKind(attr); kind {
 			return true
 		}
 	}
@@ -375,7 +375,7 @@ func LimitNames(item Item) []string {
 	for attr := range item {
 		name, _, ok := splitLimit(attr)
 		if !ok {
-			name, ok = isKind(attr)
+			name, ok = limitOfKind(attr)
 		}
 		if _, field, kind := splitQuota(attr); ok && !(kind && field == fieldLifted) {
 			names = append(names, name)
@@ -385,13 +385,14 @@ func LimitNames(item Item) []string {
 	return slices.Compact(names)
 }
 
-// mayBe reports whether an item has a mark, counting a malformed one as set.
-func mayBe(item Item, name string) bool {
+// mayHaveMark reports whether an item has a mark. It counts a malformed mark as set.
+func mayHaveMark(item Item, name string) bool {
 	yes, err := readMark(item, name)
 	return yes || err != nil
 }
 
-// readMark reads an attribute that is true or false; false if it is absent. It fails for another type.
+// readMark returns the value of a BOOL attribute. It returns false if the attribute is absent or NULL, and an
+// error for another type.
 func readMark(item Item, name string) (bool, error) {
 	switch v := item[name].(type) {
 	case nil, *types.AttributeValueMemberNULL:
@@ -432,8 +433,8 @@ func limitsIn(item Item) (map[string]*ConfigLimit, error) {
 	return limits, d.err
 }
 
-// completed returns l with defaults for the fields that the item leaves out. It fails if the capacity or the
-// period is missing.
+// completed returns the limit with its capacity as burst and refill amount, where the item leaves them out. It
+// fails if the capacity or the period is missing.
 func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 	prefix := limitPrefix + l.Name + "_"
 	for _, field := range []string{fieldCapacity, fieldPeriod} {
@@ -450,7 +451,7 @@ func (l ConfigLimit) completed(item Item) (ConfigLimit, error) {
 	return l, nil
 }
 
-// DecodePolicy reads the outage policy of an item; "" without one.
+// DecodePolicy returns the text of an item's outage policy, unchecked; "" without one.
 func DecodePolicy(item Item) string {
 	return Text(item, attrOnUnavailable)
 }

@@ -25,11 +25,11 @@ const counterRoom = 12
 // modelSign separates limit and model in the name of a counter by model. No name contains it.
 const modelSign = "#"
 
-// unitAttr returns the attribute of a limit's unit.
+// unitAttr returns the name of the bucket attribute with a limit's unit.
 func unitAttr(limit string) string { return byModelPrefix + limit }
 
-// ModelCounter returns the name of a limit's counter of a model. passed is that of the amounts which a level
-// above counts too.
+// ModelCounter returns the name of a limit's counter of a model. With passed it names the counter of the
+// amounts that a level above counts too.
 func ModelCounter(limit, model string, passed bool) string {
 	if passed {
 		limit = PassedOn(limit)
@@ -37,7 +37,8 @@ func ModelCounter(limit, model string, passed bool) string {
 	return limit + modelSign + model
 }
 
-// SplitModel splits the name of a counter by model; false for any other counter.
+// SplitModel splits the name of a counter by model into limit and model, and reports whether a level above
+// counts its amounts too. For any other counter it returns the whole name as limit, and ok = false.
 func SplitModel(counter string) (limit, model string, passed, ok bool) {
 	limit, model, ok = strings.Cut(counter, modelSign)
 	if !ok {
@@ -86,7 +87,7 @@ func sizeOf(value types.AttributeValue) int {
 	return 0
 }
 
-// Units returns the units of an item's limits; nil without one.
+// Units returns the units of an item's limits by limit name; nil if no limit has a unit.
 func Units(item Item) (units map[string]string) {
 	for attr := range item {
 		if limit, ok := strings.CutPrefix(attr, byModelPrefix); ok && limit != "" && !strings.ContainsAny(limit, modelSign+alertSign) {

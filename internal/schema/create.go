@@ -117,7 +117,7 @@ func (c *Create) Statement() (Statement, Item) {
 	return Statement{Update: "SET " + strings.Join(set, ", "), Condition: "attribute_not_exists(" + key + ")", Names: names, Values: values}, item
 }
 
-// Created returns the set of the limits of a bucket that a create made.
+// Created returns the shared LimitSet of the limits that a create writes.
 func (r *LimitSets) Created(c *Create) *LimitSet {
 	names, quotas, inFlight := make([]string, len(c.Limits)), []string(nil), []string(nil)
 	for i := range c.Limits {
@@ -131,8 +131,8 @@ func (r *LimitSets) Created(c *Create) *LimitSet {
 	return r.OfKinds(names, quotas, inFlight...)
 }
 
-// NewLimit returns the change that adds a limit with the given parameters, tokens and first value of its
-// counter, in millitokens.
+// NewLimit returns the change that adds a limit with the given parameters, tokens and first counter value, in
+// millitokens. A limit of calls in flight gets no counter.
 func NewLimit(to *Limit, tokens, consumed int64) Change {
 	c := Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
 	if to.Rate.Period == 0 { // slots

@@ -43,10 +43,10 @@ func (m *Image) MarkDenial(limit string) Statement {
 	i := m.Set.Index(limit)
 	a, l, b := m.Set.attrs[i], &m.Limits[i], newStatementBuilder()
 	b.setValue(denialAttr(limit), String(markText(int64(l.Window), l.Burst)))
-	b.incarnation(m.Incarnation)
-	b.compare(a.window, "=", Number(int64(l.Window)))
-	b.compare(a.burst, "=", Number(l.Burst))
-	b.compare(a.tokens, "<", Number(l.Burst/nearlySpent))
+	b.requireIncarnation(m.Incarnation)
+	b.requireCompare(a.window, "=", Number(int64(l.Window)))
+	b.requireCompare(a.burst, "=", Number(l.Burst))
+	b.requireCompare(a.tokens, "<", Number(l.Burst/nearlySpent))
 	return b.build()
 }
 

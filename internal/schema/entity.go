@@ -54,7 +54,7 @@ type EntityRecord struct {
 	Deleting bool
 }
 
-// Entities returns a partition of the index that lists the records of entities.
+// Entities returns the partition key of one shard of the index that lists the records of entities.
 func (k Keys) Entities(shard int) string { return k.prefix + "ENTITIES#" + strconv.Itoa(shard) }
 
 // EntityShard returns the shard that lists an entity. It never changes.
@@ -195,21 +195,21 @@ func AdoptNew(item Item) {
 // requires an absent record.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	if old == nil {
-		b.absent(PK)
+		b.requireAbsent(PK)
 		return
 	}
-	b.exists(PK)
+	b.requireExists(PK)
 	for _, attr := range attrs {
 		if v := old[attr]; v != nil {
-			b.compare(attr, "=", v)
+			b.requireCompare(attr, "=", v)
 		} else {
-			b.absent(attr)
+			b.requireAbsent(attr)
 		}
 	}
 }
 
-// Listed reports whether a record is listed among all entities and has a version. A record by another tool
-// has neither.
+// Listed reports whether an item is a record that is listed among all entities and has a version. A record by
+// another tool has neither.
 func Listed(item Item) bool { return item[GSI3PK] != nil && item[attrVersion] != nil }
 
 // UnlistedRecord is the condition of a scan for records that are not listed, such as those of another tool,
@@ -232,14 +232,15 @@ func ListRecord(item Item) (Key, Statement, bool) {
 	b.setValue(GSI3SK, String(id))
 	if item[attrVersion] == nil {
 		b.setValue(attrVersion, Number(1))
-		b.absent(attrVersion)
+		b.requireAbsent(attrVersion)
 	}
-	b.exists(PK)
-	b.absent(GSI3PK)
+	b.requireExists(PK)
+	b.requireAbsent(GSI3PK)
 	return key, b.build(), true
 }
 
-// ListedEntity returns the entity of an item of the index that lists all entities.
+// ListedEntity returns the id of the entity of an item of the index that lists all entities; "" for any other
+// item.
 func ListedEntity(item Item) string { return Text(item, GSI3SK) }
 
 // No character of an id sorts before belowIDs or after aboveIDs.
@@ -299,10 +300,11 @@ func HasEntity(item Item) bool {
 	return item[attrEntity] != nil && item[attrVersion] != nil && item[attrManagedBy] != nil && said
 }
 
-// Child returns the entity of an item of the children index.
+// Child returns the id of the entity of an item of the children index; false for any other item.
 func Child(item Item) (string, bool) { return ChildID(Text(item, GSI1SK)) }
 
-// SameEntity reports whether an item is an unchanged record that was read before.
+// SameEntity reports whether two reads of an entity's record have the same version, deletion mark and creation
+// time. An absent record is nil, and two absent records are the same.
 func SameEntity(item, before Item) bool {
 	if item == nil || before == nil {
 		return item == nil && before == nil

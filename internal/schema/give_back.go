@@ -18,14 +18,14 @@ type GiveBack struct {
 // built.
 func (g *GiveBack) Statement() Statement {
 	if g.Set == nil {
-		return g.build()
+		return g.buildStatement()
 	}
 	var shape [96]byte
 	var room [32]operand
-	return g.Set.texts.textOf(g.Set, g.shape(shape[:0]), g).with(g.operands(room[:0]))
+	return g.Set.texts.textOf(g.Set, g.shape(shape[:0]), g).withValues(g.operands(room[:0]))
 }
 
-// operands appends the values of the statement to o, in the order in which build adds them.
+// operands appends the values of the statement to o, in the order in which buildStatement adds them.
 func (g *GiveBack) operands(o []operand) []operand {
 	o = append(o, operand{bytes: g.Op.ID})
 	if g.Op.Rule != OpAny {
@@ -56,8 +56,8 @@ func (g *GiveBack) operands(o []operand) []operand {
 	return o
 }
 
-// shape appends the parts of a give-back that decide its text, apart from the set. Its first byte is that of no
-// spend's shape, which is a slot.
+// shape appends the properties of a give-back that decide its text, apart from the set. Its first byte differs
+// from that of every spend's shape, which is a slot.
 func (g *GiveBack) shape(b []byte) []byte {
 	flag := func(set bool, bit byte) byte {
 		if set {
@@ -76,7 +76,7 @@ func (g *GiveBack) shape(b []byte) []byte {
 
 // text builds the text of a give-back.
 func (g *GiveBack) text() *statementText {
-	st := g.build()
+	st := g.buildStatement()
 	text := &statementText{update: st.Update, condition: st.Condition, names: st.Names}
 	for range st.Values {
 		text.places = append(text.places, ":"+strconv.Itoa(len(text.places)))
@@ -84,13 +84,13 @@ func (g *GiveBack) text() *statementText {
 	return text
 }
 
-// build builds the statement without the cache.
-func (g *GiveBack) build() Statement {
+// buildStatement builds the whole statement without the cache of texts.
+func (g *GiveBack) buildStatement() Statement {
 	b := newStatementBuilder()
-	b.op(g.Op)
-	b.incarnation(g.Incarnation)
+	b.recordOp(g.Op)
+	b.requireIncarnation(g.Incarnation)
 	for i := range g.Limits {
-		g.Limits[i].add(b, nil)
+		g.Limits[i].addAmounts(b, nil)
 	}
 	return b.build()
 }
@@ -114,40 +114,40 @@ type Tell struct {
 func (t *Tell) Statement() Statement {
 	b := newStatementBuilder()
 	for i := range t.Limits {
-		t.Limits[i].add(b, t.Seen)
+		t.Limits[i].addAmounts(b, t.Seen)
 	}
 	if t.Backs {
-		b.incarnation(t.Incarnation)
+		b.requireIncarnation(t.Incarnation)
 	}
 	return b.build()
 }
 
-// add adds a limit's part to a GiveBack or Tell: tokens and counters, and the conditions on window, life and
-// least tokens. A Full change opens a window after that of the limit in seen.
-func (c *Change) add(b *statementBuilder, seen *Image) {
+// addAmounts adds a limit's part to a GiveBack or Tell: tokens and counters, and the conditions on window, life
+// and least tokens. A Full change opens a window after that of the limit in seen.
+func (c *Change) addAmounts(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	switch {
 	case c.Full:
 		was := &seen.Limits[c.Place]
-		b.inWindow(a, int64(was.Window), c.Window.Ordinal())
-		b.compare(a.burst, "=", Number(was.Burst))
-		b.compare(a.tokens, "=", Number(was.Tokens))
+		b.moveWindow(a, int64(was.Window), c.Window.Ordinal())
+		b.requireCompare(a.burst, "=", Number(was.Burst))
+		b.requireCompare(a.tokens, "=", Number(was.Tokens))
 		b.setValue(a.tokens, Number(c.Put))
 	case c.Add != 0:
 		b.addNumber(a.tokens, c.Add)
 	}
 	if c.Quota && (c.SameLife || c.HasLow) {
-		b.compare(a.window, "=", Number(c.Window.Ordinal()))
+		b.requireCompare(a.window, "=", Number(c.Window.Ordinal()))
 	}
 	if c.SameLife {
-		b.inLife(a, c.Window.Life())
+		b.requireLife(a, c.Window.Life())
 	}
 	if c.HasLow {
-		b.compare(a.tokens, ">=", Number(c.Low))
+		b.requireCompare(a.tokens, ">=", Number(c.Low))
 	}
 	b.addNumber(a.consumed, c.Consumed)
 	if c.Passed != 0 { // else a bucket without a level above would get the attribute
 		b.addNumber(a.passed, c.Passed)
 	}
-	b.exists(a.burst)
+	b.requireExists(a.burst)
 }

@@ -24,14 +24,16 @@ const (
 	MaxGroups = 8
 )
 
-// CheckEntity returns the error in an entity id, or "". An id has 1 to 256 letters, digits and _ . - : @ and
-// begins with a letter or digit.
+// CheckEntity returns why an entity id is invalid, as a text, or "" for a valid one. An id has 1 to 256
+// letters, digits and _ . - : @ and begins with a letter or digit.
 func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, 0) }
 
-// CheckResource returns the error in a resource, or "". It is an id that may also contain slashes.
+// CheckResource returns why a resource is invalid, as a text, or "". A resource is like an entity id and may
+// also contain slashes.
 func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, slash) }
 
-// CheckGroup returns the error in the name of a group, or "".
+// CheckGroup returns why the name of a group is invalid, as a text, or "". A group is a resource other than
+// DefaultResource.
 func CheckGroup(group string) string {
 	if group == DefaultResource {
 		return fmt.Sprintf("%q means every resource; give the group another name", group)
@@ -39,7 +41,8 @@ func CheckGroup(group string) string {
 	return CheckResource(group)
 }
 
-// CheckGroups returns the error in the groups of a resource, or "".
+// CheckGroups returns why the groups of a resource are invalid, as a text, or "". It refuses more than
+// MaxGroups, invalid and repeated names, and the resource itself.
 func CheckGroups(resource string, groups []string) string {
 	if len(groups) > MaxGroups {
 		return fmt.Sprintf("are %d; at most %d are allowed", len(groups), MaxGroups)
@@ -57,7 +60,7 @@ func CheckGroups(resource string, groups []string) string {
 	return ""
 }
 
-// CheckNamespace returns the error in a namespace, or "".
+// CheckNamespace returns why a namespace is invalid, as a text, or "". The rules are those of an entity id.
 func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, 0) }
 
 // CheckCompatibleResource returns the reason why zae-limiter refuses a valid resource, or "".
@@ -74,8 +77,8 @@ func CheckCompatibleResource(r string) string {
 	return ""
 }
 
-// checkIdentifier returns the error in an identifier of at most most characters, or "". It may contain the
-// others besides letters, digits and _ . - : @.
+// checkIdentifier returns why an identifier is invalid, as a text, or "". It has at most `most` characters:
+// letters, digits, _ . - : @ and the classes in others. The first is a letter or digit.
 func checkIdentifier(s string, most int, others classes) string {
 	if s == "" {
 		return "is empty; give a name that starts with a letter or digit"
@@ -96,8 +99,8 @@ func checkIdentifier(s string, most int, others classes) string {
 	return ""
 }
 
-// CheckLimitName returns the error in a limit's name, or "". A name has 1 to 64 letters, digits and _ . - and
-// begins with a letter.
+// CheckLimitName returns why a limit's name is invalid, as a text, or "". A name has 1 to 64 letters, digits
+// and _ . - and begins with a letter.
 func CheckLimitName(s string) string {
 	if s == "" {
 		return "is empty; give a name such as \"rpm\""
@@ -116,7 +119,7 @@ func CheckLimitName(s string) string {
 	return ""
 }
 
-// CheckManager returns the error in the name of an item's manager, or "". The name may be empty.
+// CheckManager returns why the name of an item's manager is invalid, as a text, or "". The name may be empty.
 func CheckManager(s string) string {
 	if len(s) > maxManager {
 		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(s), maxManager)
@@ -151,8 +154,8 @@ var classOf = func() (of [utf8.RuneSelf]classes) {
 	return of
 }()
 
-// wrongCharacter returns the first character of s that is not of the allowed classes, with its place; -1 if
-// there is none. first are the classes for the first character, rest for the others.
+// wrongCharacter returns the byte offset and the first character of s outside the allowed classes; -1 and 0 if
+// all characters fit. The first character must be of first, the others of rest.
 func wrongCharacter(s string, first, rest classes) (int, rune) {
 	allowed := first
 	for i, c := range s {

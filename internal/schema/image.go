@@ -41,7 +41,8 @@ const (
 	hasUnit
 )
 
-// WindowID identifies the window of the limit.
+// WindowID returns the window and the life of the limit as one id. It is 0 for a token bucket in its first
+// life.
 func (l *Stored) WindowID() bucket.WindowID {
 	if l.Window == 0 && l.Life == 0 { // a token bucket in its first life
 		return 0
@@ -49,8 +50,8 @@ func (l *Stored) WindowID() bucket.WindowID {
 	return bucket.InLife(l.Life, int64(l.Window))
 }
 
-// In returns the limit in a window of a quota; 0 for a token bucket.
-func (l Stored) In(window int64) Stored {
+// InWindow returns a copy of the limit with the given ordinal as its window; 0 for a token bucket.
+func (l Stored) InWindow(window int64) Stored {
 	l.Window = int32(window) //nolint:gosec // hours since 1970 fit until the year 246,000
 	return l
 }
@@ -90,8 +91,8 @@ type Image struct {
 	Extras *Extras
 }
 
-// PausedUntil returns the instant until which nothing may be taken, in Unix ms; 0 without a pause. No
-// condition checks it, so that takes still commute.
+// PausedUntil returns the Unix ms until which the bucket is paused and admits no take; 0 without a pause. No
+// condition of a write checks it, so that takes still commute.
 func (m *Image) PausedUntil() (ms int64) {
 	for i, b := range m.paused {
 		ms |= int64(b) << (8 * i)
@@ -120,14 +121,15 @@ type WriteID struct {
 // opSize is the length of a write's id: 8 bytes for the operation, one for the try.
 const opSize = 9
 
-// WriteIDOf returns the id of an op slot.
+// WriteIDOf returns b, the content of an op slot, as a WriteID. It cuts b to 9 bytes.
 func WriteIDOf(b []byte) (id WriteID) {
-	id.read(Bytes(b))
+	id.setFrom(Bytes(b))
 	return id
 }
 
-// read stores the id in an attribute. Of a longer one, which none of our clients writes, it keeps the first bytes.
-func (id *WriteID) read(attr types.AttributeValue) {
+// setFrom copies the id out of a binary attribute. It keeps only the first 9 bytes, and leaves id as it is for
+// an absent attribute or another type.
+func (id *WriteID) setFrom(attr types.AttributeValue) {
 	if v, ok := attr.(*types.AttributeValueMemberB); ok {
 		id.size = uint8(copy(id.bytes[:], v.Value)) //nolint:gosec // at most opSize
 	}
@@ -141,8 +143,8 @@ func (id *WriteID) Bytes() []byte {
 	return id.bytes[:id.size:id.size]
 }
 
-// ForeignSince reports whether another implementation moved the refill instant after the older image: the
-// instant has moved, and no client of ours has written.
+// ForeignSince reports whether another implementation wrote the bucket after the older image. That is so if the
+// refill instant differs, but incarnation, fingerprint and all op slots are the same; false for a nil image.
 func (m *Image) ForeignSince(older *Image) bool {
 	if m == nil || older == nil || m.Refilled == older.Refilled || older.Fingerprint == nil ||
 		!bytes.Equal(m.Incarnation, older.Incarnation) || !bytes.Equal(m.Fingerprint, older.Fingerprint) {
@@ -151,8 +153,8 @@ func (m *Image) ForeignSince(older *Image) bool {
 	return m.ops == older.ops
 }
 
-// Holds reports whether the item has the limit, and not as a ghost.
-func (m *Image) Holds(name string) bool {
+// HasLimit reports whether the item has the limit, and not as a ghost. It is false for a nil image.
+func (m *Image) HasLimit(name string) bool {
 	if m == nil {
 		return false
 	}
@@ -160,15 +162,16 @@ func (m *Image) Holds(name string) bool {
 	return i >= 0 && !m.Limits[i].Ghost
 }
 
-// Of returns the incarnation of the bucket; nil for a nil image.
-func (m *Image) Of() []byte {
+// IncarnationID returns the id of the bucket's incarnation; nil for a nil image or without an id.
+func (m *Image) IncarnationID() []byte {
 	if m == nil {
 		return nil
 	}
 	return m.Incarnation
 }
 
-// State returns limit i of the image in the form of package bucket, which computes its level.
+// State returns limit i as a bucket.State, from which package bucket computes the level. Of a quota, Refilled
+// is the ordinal of its window.
 func (m *Image) State(i int) bucket.State {
 	l := &m.Limits[i]
 	if !m.Plain && l.IsQuota() {
@@ -209,7 +212,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
-		if m.ops[i].read(item[attr]); i == slot {
+		if m.ops[i].setFrom(item[attr]); i == slot {
 			m.Op = m.ops[i]
 		}
 	}
@@ -250,7 +253,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 		l.Ghost = !tokensThere || l.Burst < 1 || l.Amount < 1 || l.Period < 1
 	}
 	if set.Slots {
-		m.epochs = d.epochs(set)
+		m.epochs = d.readEpochs(set)
 	}
 	if set.Quotas {
 		m.readExtras(item)
@@ -262,7 +265,8 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	return m, nil
 }
 
-// setOf returns the set of an item's limits. It fails for a limit of an unknown kind.
+// setValues returns the shared LimitSet of an item's limits. It returns an *UnknownKind for a limit of an unknown
+// kind.
 func (r *LimitSets) setOf(item Item) (*LimitSet, error) {
 	if unknown := UnknownState(item); unknown != nil {
 		return nil, unknown
@@ -271,7 +275,8 @@ func (r *LimitSets) setOf(item Item) (*LimitSet, error) {
 	return r.OfKinds(names, quotas, inFlight...), nil
 }
 
-// describes reports whether the item's limits are exactly those of the set, and none is of an unknown kind.
+// describes reports whether the item's limits are exactly those of the set, each with all its attributes, and
+// none is of an unknown kind.
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
@@ -302,8 +307,8 @@ func (s *LimitSet) describes(item Item) bool {
 	return true
 }
 
-// limitNames returns the names of an item's limits, of the quotas among them, and of those that limit calls in
-// flight, in order.
+// limitNames returns the names of all limits of a bucket item, of its quotas, and of its limits of calls in
+// flight. Each list is sorted and without repetitions.
 func limitNames(item Item) (names, quotas, inFlight []string) {
 	for attr := range item {
 		if name, field := splitSlots(attr); field == "tk" || field == "bx" {
@@ -330,7 +335,7 @@ const unknownSlots = -1
 // imageEpochs are the epochs of the limits of an image, by their place, in order of their ends.
 type imageEpochs struct{ byPlace [][]bucket.Epoch }
 
-// Epochs returns the epochs of limit i, in order of their ends.
+// Epochs returns the epochs of limit i, in order of their ends; nil for any limit but one of calls in flight.
 func (m *Image) Epochs(i int) []bucket.Epoch {
 	if m.epochs == nil || i >= len(m.epochs.byPlace) {
 		return nil
@@ -338,9 +343,10 @@ func (m *Image) Epochs(i int) []bucket.Epoch {
 	return m.epochs.byPlace[i]
 }
 
-// SlotsOf returns the limit of calls in flight with a name; nil if the item has none.
+// SlotsOf returns the limit of calls in flight with a name. It returns nil if the item lacks that limit, or has
+// it as a ghost or as another kind.
 func (m *Image) SlotsOf(name string) *Stored {
-	if m.Holds(name) {
+	if m.HasLimit(name) {
 		if l := &m.Limits[m.Set.Index(name)]; l.IsSlots() {
 			return l
 		}
@@ -348,13 +354,14 @@ func (m *Image) SlotsOf(name string) *Stored {
 	return nil
 }
 
-// FreeSlots returns the free slots of limit i at now, with those of past epochs. hold is in ms.
+// FreeSlots returns the number of free slots of limit i at now, including the taken slots of past epochs. hold
+// and now are in ms.
 func (m *Image) FreeSlots(i int, hold, now int64) int64 {
 	return m.Limits[i].Tokens + bucket.PastSlots(m.Epochs(i), hold, now)
 }
 
-// epochs reads the epochs of a bucket.
-func (d *decoder) epochs(set *LimitSet) *imageEpochs {
+// readEpochs returns the epochs of each limit of calls in flight, sorted by end. A malformed number sets d.err.
+func (d *decoder) readEpochs(set *LimitSet) *imageEpochs {
 	all := &imageEpochs{byPlace: make([][]bucket.Epoch, len(set.Names))}
 	for attr := range d.item {
 		name, field := splitSlots(attr)
@@ -372,7 +379,7 @@ func (d *decoder) epochs(set *LimitSet) *imageEpochs {
 	return all
 }
 
-// readExtras reads the size, the counters by model and the alerts of an item with quotas.
+// readExtras sets the image's size, and its counters by model and alerts if the item has any.
 func (m *Image) readExtras(item Item) {
 	found, size := extrasIn(item)
 	m.size = uint16(min(size, math.MaxUint16)) //nolint:gosec // bounded
@@ -381,12 +388,13 @@ func (m *Image) readExtras(item Item) {
 	}
 }
 
-// HasModel reports whether the item has a counter by model.
+// HasModel reports whether the item has the counter by model of this name. It is false for a nil image.
 func (m *Image) HasModel(counter string) bool {
 	return m != nil && slices.Contains(m.Models(), counter)
 }
 
-// Models returns the counters by model of the item, sorted. Callers must not change them.
+// Models returns the names of the item's counters by model, sorted. Callers must not change the slice; it is
+// nil without counters.
 func (m *Image) Models() []string {
 	if m == nil || m.Extras == nil {
 		return nil
@@ -394,8 +402,8 @@ func (m *Image) Models() []string {
 	return m.Extras.Models
 }
 
-// RoomForModel reports whether a write may add a counter by model to the item: it has few of them, and it stays
-// small. A new bucket has room.
+// RoomForModel reports whether a write may add a counter by model: the item has fewer than MostModels, and
+// stays below 900 bytes. It is true for a nil image, and false if the image has no known size.
 func (m *Image) RoomForModel(counter string) bool {
 	if m == nil {
 		return true

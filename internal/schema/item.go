@@ -19,7 +19,7 @@ func Text(item Item, name string) string {
 	return ""
 }
 
-// KeyOf returns the primary key of an item.
+// KeyOf returns the primary key of an item; its parts are "" if the item lacks them.
 func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }
 
 // Attributes returns the key as an item.
@@ -31,8 +31,8 @@ type decoder struct {
 	err  error
 }
 
-// counter reads an integer, 0 if it is absent. Beyond 64 bits it returns the nearest one, because a counter
-// decides nothing. A malformed one sets d.err.
+// counter returns an integer attribute, 0 if it is absent. Beyond 64 bits it returns the nearest int64; a
+// malformed value sets d.err.
 func (d *decoder) counter(name string) int64 {
 	switch v := d.item[name].(type) {
 	case nil:
@@ -46,8 +46,8 @@ func (d *decoder) counter(name string) int64 {
 	return n
 }
 
-// number reads an integer, and returns false if the attribute is absent. A malformed one sets d.err, unless
-// it is set.
+// number returns an integer attribute; false if it is absent or not a number. A malformed value sets d.err,
+// unless d.err is set.
 func (d *decoder) number(name string) (int64, bool) {
 	switch v := d.item[name].(type) {
 	case nil:
@@ -74,13 +74,13 @@ func (d *decoder) bytes(name string) []byte {
 	return nil
 }
 
-// Number returns the attribute value of an integer.
+// Number returns n as a DynamoDB attribute value of type N.
 func Number(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// String returns the attribute value of a text.
+// String returns s as a DynamoDB attribute value of type S.
 func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// Bytes returns the attribute value of bytes.
+// Bytes returns b as a DynamoDB attribute value of type B. It does not copy b.
 func Bytes(b []byte) types.AttributeValue { return &types.AttributeValueMemberB{Value: b} }

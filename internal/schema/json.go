@@ -22,8 +22,8 @@ func FromJSON(text json.RawMessage) types.AttributeValue {
 	return attributeOf(v)
 }
 
-// attributeOf converts a decoded JSON value to an attribute. A number that DynamoDB would round, and an
-// object with an empty name, become their text.
+// attributeOf converts a decoded JSON value to a DynamoDB attribute. A number that DynamoDB would round becomes
+// its text, and an object with an empty name its JSON text.
 func attributeOf(v any) types.AttributeValue {
 	switch v := v.(type) {
 	case nil:
@@ -76,8 +76,8 @@ func storable(number string) bool {
 	return err == nil && exponent <= mostExponent && exponent >= -mostExponent
 }
 
-// ToJSON returns an attribute as JSON, the reverse of FromJSON. Sets become lists, and binary values base64.
-// It is nil for nil.
+// ToJSON returns a DynamoDB attribute as JSON, the reverse of FromJSON. Sets become lists and binary values
+// base64. It returns nil for nil or if the value cannot be marshalled.
 func ToJSON(v types.AttributeValue) json.RawMessage {
 	if v == nil {
 		return nil
@@ -89,7 +89,8 @@ func ToJSON(v types.AttributeValue) json.RawMessage {
 	return text
 }
 
-// valueOf returns an attribute in the form of encoding/json. Sets become lists.
+// valueOf returns a DynamoDB attribute as a Go value for encoding/json. Sets become slices; it returns nil for
+// NULL and unknown types.
 func valueOf(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberS:
@@ -113,11 +114,11 @@ func valueOf(v types.AttributeValue) any {
 		}
 		return m
 	}
-	return setOf(v)
+	return setValues(v)
 }
 
-// setOf returns a set in the form of encoding/json; nil for any other type.
-func setOf(v types.AttributeValue) any {
+// setValues returns the elements of a DynamoDB set as a slice for encoding/json; nil for any other type.
+func setValues(v types.AttributeValue) any {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberSS:
 		return v.Value

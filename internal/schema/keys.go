@@ -57,7 +57,8 @@ func OwnKeys(namespace string) Keys { return Keys{prefix: NewKeys(namespace).pre
 // IsOwn reports whether a prefix is from OwnKeys.
 func IsOwn(prefix string) bool { return strings.HasSuffix(prefix, ownPrefix) }
 
-// Prefix returns the common prefix of the namespace's partition keys, "" without a namespace.
+// Prefix returns the text with which every partition key of the namespace begins, such as "ns/"; "" without a
+// namespace.
 func (k Keys) Prefix() string { return k.prefix }
 
 // Name returns the name of the namespace, "" without one.
@@ -95,13 +96,14 @@ func (k Keys) ResourceConfig(resource string) Key {
 // SystemConfig returns the key of the system's limits.
 func (k Keys) SystemConfig() Key { return Key{k.prefix + "SYSTEM#", skConfig} }
 
-// Parent returns the partition of the children index that lists a parent's children.
+// Parent returns the partition key of the children index that lists a parent's children.
 func (k Keys) Parent(id string) string { return k.prefix + "PARENT#" + id }
 
-// Resource returns a partition of the resource index.
+// Resource returns the partition key of the resource index that lists a resource's buckets.
 func (k Keys) Resource(resource string) string { return k.prefix + "RESOURCE#" + resource }
 
-// EntityConfigs returns the partition of the index of entities with limits for a resource; "" is the default.
+// EntityConfigs returns the partition key of the index that lists entities with limits for a resource; "" means
+// their default.
 func (k Keys) EntityConfigs(resource string) string {
 	if resource == "" {
 		resource = DefaultResource
@@ -109,10 +111,10 @@ func (k Keys) EntityConfigs(resource string) string {
 	return k.prefix + "ENTITY_CONFIG#" + resource
 }
 
-// Entity returns the partition of an entity's items.
+// Entity returns the partition key of an entity's items.
 func (k Keys) Entity(id string) string { return k.prefix + "ENTITY#" + id }
 
-// ChildID returns the entity in a sort key of the children index.
+// ChildID returns the id of the entity in a sort key of the children index; false for any other sort key.
 func ChildID(gsi1sk string) (string, bool) { return strings.CutPrefix(gsi1sk, childPrefix) }
 
 // VersionKey returns the key of the version record: one for the table, in every namespace.

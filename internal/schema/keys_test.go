@@ -112,7 +112,7 @@ func TestPartitionsAreSplit(t *testing.T) {
 		"ENTITY#a": {"", "ENTITY#a"}, "eu/ENTITY#a": {"eu", "ENTITY#a"}, "RESOURCE#org/gpt-4": {"", "RESOURCE#org/gpt-4"},
 		"eu/AUDIT#$RESOURCE:org/gpt-4": {"eu", "AUDIT#$RESOURCE:org/gpt-4"}, "AUDIT#$RESOURCE:org/gpt-4": {"", "AUDIT#$RESOURCE:org/gpt-4"}, "": {}, "/x": {"", "/x"},
 	} {
-		keys, rest := Apart(pk)
+		keys, rest := SplitNamespace(pk)
 		assert.Equal(t, want, [2]string{keys.Name(), rest}, pk)
 	}
 }

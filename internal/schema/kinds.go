@@ -39,8 +39,8 @@ const (
 	byModelPrefix  = "v_"
 )
 
-// KindsState returns example attributes of buckets beside those of token buckets, one of each form that a role
-// of services must be able to write.
+// KindsState returns one attribute name of each form that a bucket may have beside those of token buckets.
+// Roles of services must be able to write all of them.
 func KindsState() []string {
 	return []string{quotaPrefix + "probe_tk", slotsPrefix + "probe_tk", attrPause, attrWaiterNote, attrBatchNote, byModelPrefix + "probe"}
 }
@@ -58,10 +58,11 @@ func (e *UnknownKind) Error() string {
 	return fmt.Sprintf("%s is of a kind that this version does not know (attribute %s)", e.Name, e.Attribute)
 }
 
-// UnknownConfig returns the first limit of an unknown kind in a configuration item, by its attribute, or nil.
+// UnknownConfig returns the error for the alphabetically first attribute of an unknown kind of limit in a
+// configuration item; nil if all kinds are known.
 func UnknownConfig(item Item) *UnknownKind {
 	return unknownIn(item, func(attr string) (string, bool) {
-		name, ok := isKind(attr)
+		name, ok := limitOfKind(attr)
 		if quota, _, of := splitQuota(attr); of {
 			return quota, unknownQuota(item, quota)
 		}
@@ -69,7 +70,8 @@ func UnknownConfig(item Item) *UnknownKind {
 	})
 }
 
-// UnknownState returns the first limit of an unknown kind in a bucket, or nil.
+// UnknownState returns the error for the alphabetically first attribute of an unknown kind of limit in a
+// bucket; nil if all kinds are known.
 func UnknownState(item Item) *UnknownKind {
 	return unknownIn(item, func(attr string) (string, bool) { return isUnknownState(item, attr) })
 }
@@ -90,8 +92,8 @@ func isUnknownState(item Item, attr string) (name string, unknown bool) {
 	return name, !slices.Contains(calendar.Units(), unit)
 }
 
-// unknownIn returns the alphabetically first attribute for which named returns true, with the limit's name,
-// or nil.
+// unknownIn returns the error for the alphabetically first attribute for which named returns true, with the
+// limit's name from named. It returns nil without such an attribute.
 func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 	var first *UnknownKind
 	for attr := range item {
@@ -102,15 +104,15 @@ func unknownIn(item Item, named func(attr string) (string, bool)) *UnknownKind {
 	return first
 }
 
-// isKind returns the limit of an attribute with the kind prefix; false for another attribute, and for one of
-// a raise.
-func isKind(attr string) (name string, ok bool) {
+// limitOfKind returns the name of the limit to which an attribute with the prefix k_ belongs. It returns false
+// for another attribute, for one of a raise, and for a mark of the source.
+func limitOfKind(attr string) (name string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	_, _, raise := splitRaise(attr)
 	return limitOf(rest), ok && !raise && !slices.Contains(sourceMarks, attr)
 }
 
-// limitOf returns the limit's name in an attribute's rest of the form {name}_{field}.
+// limitOf returns the limit's name in a text {name}_{field}. A text without a field is returned whole.
 func limitOf(rest string) string {
 	if i := strings.LastIndexByte(rest, '_'); i > 0 {
 		return rest[:i]
@@ -118,8 +120,8 @@ func limitOf(rest string) string {
 	return rest
 }
 
-// kindsMin returns the least generation of kinds that clients of a table have to know: 0 for a table without
-// other kinds, and the largest number for a malformed one.
+// kindsMin returns the least generation of kinds that a client of the table must know. It is 0 if the version
+// record names none, and the largest int64 if the attribute is malformed.
 func kindsMin(item Item) int64 {
 	d := decoder{item: item}
 	if n, _ := d.number(attrKindsMin); d.err == nil {

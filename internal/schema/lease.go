@@ -34,7 +34,8 @@ type Lease struct {
 	Until int64
 }
 
-// CheckLease returns the error in the name of a lease, or "".
+// CheckLease returns why the name of a lease is invalid, as a text, or "". A name has 1 to 64 letters a to z,
+// and hyphens after the first.
 func CheckLease(name string) string {
 	if name == "" || len(name) > maxLeaseName {
 		return fmt.Sprintf("has %d bytes; give 1 to %d", len(name), maxLeaseName)
@@ -58,10 +59,11 @@ func EncodeLease(key Key, l Lease) Item {
 	}
 }
 
-// leaseTTL returns the end of the item of a lease, in seconds.
+// leaseTTL returns the expiry of a lease's item in Unix seconds: LeaseKept after until, which is in Unix ms.
 func leaseTTL(until int64) int64 { return until/1000 + int64(LeaseKept/time.Second) }
 
-// DecodeLease reads a lease; the zero one from an absent item. It fails for a malformed one.
+// DecodeLease reads a lease. It returns the zero Lease for an absent item, and an error if fence or end is
+// missing or malformed.
 func DecodeLease(item Item) (Lease, error) {
 	if item == nil {
 		return Lease{}, nil
@@ -83,20 +85,21 @@ func LeaseUnchanged(old Item) Statement {
 	return withoutEmptyValues(b.build())
 }
 
-// RenewLease returns the update that extends the hold of the holder with the token.
+// RenewLease returns the update that sets the end of the hold, in Unix ms, and the item's expiry. It fails to
+// apply unless the lease still has the token.
 func RenewLease(token string, until int64) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrLeaseUntil, Number(until))
 	b.setValue(TTL, Number(leaseTTL(until)))
-	b.compare(attrToken, "=", String(token))
+	b.requireCompare(attrToken, "=", String(token))
 	return b.build()
 }
 
-// ReleaseLease returns the update that ends the hold of the holder with the token. The item stays, for its
-// fence. A renewal in flight then finds no token.
+// ReleaseLease returns the update that removes the token and so ends the hold. It fails to apply unless the
+// lease still has the token; the item stays, for its fence.
 func ReleaseLease(token string) Statement {
 	b := newStatementBuilder()
 	b.drop(attrToken)
-	b.compare(attrToken, "=", String(token))
+	b.requireCompare(attrToken, "=", String(token))
 	return b.build()
 }

@@ -56,7 +56,8 @@ func (l Legacy) Composite() Key {
 	return l.Keys.Config(l.Owner)
 }
 
-// LegacyOf reads the key of an item of the layout before composite items; ok is false for any other key.
+// LegacyOf returns the namespace, owner, limit and type of an item in the layout before composite items, by its
+// key. It returns false for any other key.
 func LegacyOf(key Key) (l Legacy, ok bool) {
 	keys, kind, id, ok := splitPartition(key.PK)
 	if !ok {
@@ -183,9 +184,9 @@ func legacyUnchanged(item Item, attributes ...string) Statement {
 	b := newStatementBuilder()
 	for _, name := range append(attributes, attrNested) {
 		if v := item[name]; v != nil {
-			b.compare(name, "=", v)
+			b.requireCompare(name, "=", v)
 		} else {
-			b.absent(name)
+			b.requireAbsent(name)
 		}
 	}
 	return b.build()
@@ -197,7 +198,7 @@ type legacyDecoder struct {
 	key Key
 }
 
-// required reads an integer. A missing one sets d.err, unless it is set.
+// required returns an integer attribute. A missing or malformed one sets d.err, unless d.err is set.
 func (d *legacyDecoder) required(name string) int64 {
 	n, ok := d.number(name)
 	if !ok && d.err == nil {
@@ -206,7 +207,8 @@ func (d *legacyDecoder) required(name string) int64 {
 	return n
 }
 
-// positive reads an integer of 1 or more. Any other sets d.err, unless it is set.
+// positive returns an integer attribute of 1 or more. A missing, malformed or smaller one sets d.err, unless
+// d.err is set.
 func (d *legacyDecoder) positive(name string) int64 {
 	n := d.required(name)
 	if n < 1 && d.err == nil {
@@ -215,7 +217,7 @@ func (d *legacyDecoder) positive(name string) int64 {
 	return n
 }
 
-// wrapped returns d.err with the key of the item, nil if it is nil.
+// wrapped returns d.err wrapped with the key of the item; nil if d.err is nil.
 func (d *legacyDecoder) wrapped() error {
 	if d.err == nil {
 		return nil
@@ -223,10 +225,9 @@ func (d *legacyDecoder) wrapped() error {
 	return fmt.Errorf("item %q, %q: %w", d.key.PK, d.key.SK, d.err)
 }
 
-// ComposeBucket returns the bucket that replaces the buckets of its limits at their level. From its refill
-// instant on, each limit has the same level as before. The instant is the latest of theirs, or now if that is
-// earlier. Limits with a clock that was ahead then hold less until that instant, and never more. The caller
-// adds the ttl and the id.
+// ComposeBucket returns the Create of the one bucket that replaces the legacy buckets of its limits. Its refill
+// instant is the latest of theirs, or now (Unix ms) if that is earlier; no limit then ever has more tokens than
+// before. The caller adds the ttl and the id.
 func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	c := &Create{Keys: of.Keys, Entity: of.Owner.Entity, Resource: of.Owner.Resource}
 	for i, l := range limits {
@@ -247,9 +248,9 @@ func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	return c
 }
 
-// ComposeConfig returns the configuration that replaces the items of its limits. The existing composite item
-// is stored, which may be nil. It returns false if stored already limits the owner: that wins, and the items
-// of the limits are only removed. It fails if stored is malformed.
+// ComposeConfig returns stored, which may be nil, with the limits of the legacy items and the next version. It
+// returns false if stored already has limits or is unlimited, so that it stays. It fails if stored is
+// malformed.
 func ComposeConfig(stored Item, limits []LegacyLimit) (c ConfigItem, ok bool, err error) {
 	if stored != nil {
 		if c, err = DecodeConfig(stored); err != nil {

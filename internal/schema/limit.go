@@ -37,8 +37,8 @@ const LongestPeriod = 366 * 24 * time.Hour
 // PeriodSeconds returns the refill period in whole seconds, as stored.
 func (l ConfigLimit) PeriodSeconds() int64 { return int64(l.RefillPeriod / time.Second) }
 
-// seconds returns a stored period. It cuts one beyond a duration to the longest duration, which CheckLimits
-// refuses too.
+// seconds returns n seconds as a Duration. It cuts n to the longest Duration, a period that CheckLimits
+// refuses.
 func seconds(n int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Second)
 	return time.Duration(min(max(n, -most), most)) * time.Second
@@ -47,8 +47,8 @@ func seconds(n int64) time.Duration {
 // IsQuota reports whether the limit is a calendar quota, not a token bucket.
 func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
 
-// WithDefaults returns the limit with the capacity as its burst and refill amount, and UTC as a quota's zone,
-// where they are not set.
+// WithDefaults returns the limit with defaults in unset fields and its alerts sorted. Burst and refill amount
+// become the capacity, a quota's zone UTC, and Longest of slots an hour or the hold.
 func (l ConfigLimit) WithDefaults() ConfigLimit {
 	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
 	if l.IsQuota() {
@@ -60,9 +60,9 @@ func (l ConfigLimit) WithDefaults() ConfigLimit {
 	return l
 }
 
-// CheckLimits returns the limits with their defaults, sorted by name. reason is the error in them, and at its
-// position in the list as a suffix of a field name, such as "[1].Burst". at is empty if the error is about
-// the list.
+// CheckLimits returns the limits with their defaults, sorted by name. Of invalid limits it returns nil, the
+// reason as a text, and in at the field as a suffix, such as "[1].Burst"; at is "" if the reason concerns the
+// whole list.
 func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string) {
 	if len(limits) == 0 {
 		return nil, "", `is empty; give at least one limit, for example dynalimit.PerMinute("rpm", 100)`
@@ -73,7 +73,7 @@ func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string
 	checked = make([]ConfigLimit, len(limits))
 	for i, l := range limits {
 		checked[i] = l.WithDefaults()
-		if field, reason := checked[i].check(); reason != "" {
+		if field, reason := checked[i].findFault(); reason != "" {
 			return nil, fmt.Sprintf("[%d].%s", i, field), reason
 		}
 	}
@@ -86,8 +86,9 @@ func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string
 	return checked, "", ""
 }
 
-// check returns the unusable field and the reason; reason is empty if the limit is good.
-func (l ConfigLimit) check() (field, reason string) {
+// findFault returns the first invalid field of a limit with its defaults, and the reason as a text; both are ""
+// for a valid limit.
+func (l ConfigLimit) findFault() (field, reason string) {
 	if reason := CheckLimitName(l.Name); reason != "" {
 		return "Name", reason
 	}
@@ -121,7 +122,8 @@ func (l ConfigLimit) check() (field, reason string) {
 	return "", ""
 }
 
-// checkAmounts is check for the amounts that every limit has.
+// checkAmounts returns the first of Capacity, Burst and RefillAmount that is not from 1 to MaxTokens, and the
+// reason; both are "" if all are.
 func (l ConfigLimit) checkAmounts() (field, reason string) {
 	for _, n := range []struct {
 		name  string
@@ -134,7 +136,8 @@ func (l ConfigLimit) checkAmounts() (field, reason string) {
 	return "", ""
 }
 
-// checkQuota is check for the fields that a calendar quota cannot have.
+// checkQuota returns the first invalid field of a calendar quota, and the reason; both are "" for a valid
+// quota.
 func (l ConfigLimit) checkQuota() (field, reason string) {
 	switch {
 	case l.RefillPeriod != 0:
@@ -150,7 +153,8 @@ func (l ConfigLimit) checkQuota() (field, reason string) {
 	return "", ""
 }
 
-// checkAlerts returns the error in the alerts of a limit, or "".
+// checkAlerts returns why AlertAt of a limit with its defaults is invalid, as a text, or "". Only a quota may
+// have alerts.
 func (l ConfigLimit) checkAlerts() string {
 	switch {
 	case l.AlertAt == 0:

@@ -17,7 +17,8 @@ const (
 // IsSlots reports whether the limit is one of calls in flight.
 func (l ConfigLimit) IsSlots() bool { return l.Hold != 0 }
 
-// checkSlots is check for the fields of a limit of calls in flight.
+// checkSlots returns the first invalid field of a limit of calls in flight, and the reason; both are "" for a
+// valid limit.
 func (l ConfigLimit) checkSlots() (field, reason string) {
 	switch {
 	case l.Capacity > mostSlots:

@@ -18,8 +18,8 @@ const (
 	bucketPrefix = "b_"
 )
 
-// BucketAttributes returns the attributes that writes of buckets name, as patterns in which * stands for any
-// text. Attributes of limits, blocks and parents never have such names.
+// BucketAttributes returns the names of the attributes that writes of buckets use, as patterns in which *
+// stands for any text. Attributes of limits, blocks and parents never match them.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
 	return append(append(names, opAttrs[:]...), bucketPrefix+"*", quotaPrefix+"*", slotsPrefix+"*", attrPause)
@@ -58,7 +58,7 @@ func slotsAttrs(name string) limitAttrs {
 	return limitAttrs{life: bucketPrefix + name + "_" + fieldLife, tokens: p + "tk", burst: p + "bx", epochs: p + fieldEpoch}
 }
 
-// epoch returns the name of an epoch's attribute.
+// epoch returns the name of the attribute of the epoch with this end.
 func (a limitAttrs) epoch(end int64) string { return epochAttr(a.epochs, end) }
 
 // attrsOf returns the attribute names of a quota or of a token bucket.
@@ -79,8 +79,9 @@ func (a limitAttrs) isQuota() bool { return a.window != "" }
 // isSlots reports whether the attributes are those of a limit of calls in flight.
 func (a limitAttrs) isSlots() bool { return a.epochs != "" }
 
-// all returns the attributes that every limit of its kind has. It leaves out passed and life.
-func (a limitAttrs) all() []string {
+// allAlways returns the names of the attributes that every limit of its kind has. It leaves out passed, life,
+// unit and epochs.
+func (a limitAttrs) allAlways() []string {
 	if a.isQuota() {
 		return []string{a.tokens, a.burst, a.consumed, a.window, a.windows}
 	}
@@ -90,17 +91,17 @@ func (a limitAttrs) all() []string {
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
 
-// inLife requires a limit to be in a life; life 0 requires the attribute to be absent.
-func (b *statementBuilder) inLife(a limitAttrs, life uint16) {
+// requireLife adds the condition that a limit is in a life; life 0 requires the attribute to be absent.
+func (b *statementBuilder) requireLife(a limitAttrs, life uint16) {
 	if life == 0 {
-		b.absent(a.life)
+		b.requireAbsent(a.life)
 		return
 	}
-	b.compare(a.life, "=", Number(int64(life)))
+	b.requireCompare(a.life, "=", Number(int64(life)))
 }
 
-// splitBucketAttr splits b_{name}_{field}, or the same of a quota, at the last underscore. It returns false
-// for any other attribute.
+// splitBucketAttr splits b_{name}_{field} of a token bucket, or q_{name}_{field} of a quota, at the last
+// underscore. ok is false for any other attribute.
 func splitBucketAttr(attr string) (name, field string, quota, ok bool) {
 	rest, ok := strings.CutPrefix(attr, bucketPrefix)
 	if !ok {
@@ -125,7 +126,7 @@ type LimitSet struct {
 	texts      *statementTexts
 }
 
-// Index returns the position of a limit, or -1.
+// Index returns the position of a limit in the set, or -1; -1 for a nil set.
 func (s *LimitSet) Index(name string) int {
 	if s == nil {
 		return -1
@@ -149,14 +150,16 @@ func NewLimitSets() *LimitSets {
 	return &LimitSets{texts: newStatementTexts(), sets: map[string]*LimitSet{}}
 }
 
-// NamesAlone returns a set of sorted names for an image that is only read. No request may use it.
+// NamesAlone returns a LimitSet with names only, for an image that is only read. It has no attribute names, so
+// no request may use it.
 func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 
-// Of returns the set of the names of token buckets. They must be sorted.
+// Of returns the shared LimitSet of token buckets with these names, which must be sorted. It makes the set at
+// its first use.
 func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
 
-// OfKinds returns the shared set of the sorted names, and makes it if it is new. The names in quotas are
-// quotas, those in slots limit calls in flight, and the others are token buckets.
+// OfKinds returns the shared LimitSet of the sorted names, and makes and caches it if it is new. The names in
+// quotas are quotas, those in slots limit calls in flight, and the others are token buckets.
 func (r *LimitSets) OfKinds(names, quotas []string, slots ...string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is not allowed in names
 	if len(quotas) > 0 {
@@ -178,7 +181,7 @@ func (r *LimitSets) OfKinds(names, quotas []string, slots ...string) *LimitSet {
 		} else {
 			set.attrs = append(set.attrs, attrsOf(name, slices.Contains(quotas, name)))
 		}
-		set.attributes += len(set.attrs[len(set.attrs)-1].all())
+		set.attributes += len(set.attrs[len(set.attrs)-1].allAlways())
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

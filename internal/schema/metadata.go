@@ -20,7 +20,8 @@ const (
 	MaxMetadataDepth = 24
 )
 
-// CheckMetadata returns the error in metadata, or "". Empty metadata is good.
+// CheckMetadata returns why metadata is invalid, as a text, or "". It refuses more than MaxMetadata bytes,
+// other text than UTF-8 JSON, and deep nesting; empty metadata is valid.
 func CheckMetadata(text json.RawMessage) string {
 	switch {
 	case len(text) == 0:
@@ -32,14 +33,14 @@ func CheckMetadata(text json.RawMessage) string {
 	case !json.Valid(text):
 		return "is not JSON; give one value, such as {\"team\":\"search\"}"
 	}
-	if depth := nesting(text); depth > MaxMetadataDepth {
+	if depth := nestingDepth(text); depth > MaxMetadataDepth {
 		return fmt.Sprintf("is nested %d deep; at most %d levels are allowed", depth, MaxMetadataDepth)
 	}
 	return ""
 }
 
-// nesting returns the nesting depth of the arrays and objects of a JSON text.
-func nesting(text json.RawMessage) int {
+// nestingDepth returns the nesting depth of the arrays and objects of a valid JSON text; 0 for a scalar.
+func nestingDepth(text json.RawMessage) int {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	depth, deepest := 0, 0
@@ -58,8 +59,8 @@ func nesting(text json.RawMessage) int {
 	}
 }
 
-// metadataMap returns metadata as a map, for tools that know one. It is empty unless the metadata is an
-// object.
+// metadataMap returns metadata as a DynamoDB map attribute, for tools that read it as a map. The map is empty
+// unless the metadata is a JSON object.
 func metadataMap(text json.RawMessage) types.AttributeValue {
 	if len(text) > 0 {
 		if m, ok := FromJSON(text).(*types.AttributeValueMemberM); ok {
@@ -69,8 +70,8 @@ func metadataMap(text json.RawMessage) types.AttributeValue {
 	return &types.AttributeValueMemberM{Value: Item{}}
 }
 
-// decodeMetadata returns a record's metadata as given or, if another tool stored a map, as JSON; nil without
-// metadata.
+// decodeMetadata returns a record's metadata as the stored JSON text. If another tool stored only a map, it
+// returns the map as JSON; nil without metadata.
 func decodeMetadata(item Item) json.RawMessage {
 	if text := Text(item, attrMetadataText); text != "" && json.Valid([]byte(text)) {
 		return json.RawMessage(text)
@@ -105,7 +106,7 @@ func unmarshalMap(values Item) (*types.AttributeValueMemberM, bool) {
 func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
 	m := make(Item, len(values))
 	for name, value := range values {
-		v, ok := unmarshal(value)
+		v, ok := unmarshalValue(value)
 		if !ok {
 			return nil, false
 		}
@@ -114,8 +115,8 @@ func unmarshalValues(values Item) (*types.AttributeValueMemberM, bool) {
 	return &types.AttributeValueMemberM{Value: m}, true
 }
 
-// unmarshal reverses the double marshalling of a value; false for any other value.
-func unmarshal(value types.AttributeValue) (types.AttributeValue, bool) {
+// unmarshalValue reverses the double marshalling of one value; false if the value is not marshalled twice.
+func unmarshalValue(value types.AttributeValue) (types.AttributeValue, bool) {
 	m, ok := value.(*types.AttributeValueMemberM)
 	if !ok || len(m.Value) != 1 {
 		return nil, false
@@ -161,7 +162,7 @@ func unmarshalKind(kind string, inner types.AttributeValue) (types.AttributeValu
 func unmarshalList(values []types.AttributeValue) (types.AttributeValue, bool) {
 	list := make([]types.AttributeValue, len(values))
 	for i, value := range values {
-		v, ok := unmarshal(value)
+		v, ok := unmarshalValue(value)
 		if !ok {
 			return nil, false
 		}

@@ -26,7 +26,7 @@ type Spent struct {
 	Amount  int64
 }
 
-// Add adds an amount to a counter.
+// Add adds an amount, in millitokens, to the change of a counter by model.
 func (m *Money) Add(counter string, amount int64) {
 	i, there := slices.BinarySearchFunc(m.Spent, counter, func(s Spent, name string) int { return strings.Compare(s.Counter, name) })
 	if !there {
@@ -35,8 +35,8 @@ func (m *Money) Add(counter string, amount int64) {
 	m.Spent[i].Amount += amount
 }
 
-// Adds reports whether the write changes a counter.
-func (m *Money) Adds(counter string) bool {
+// HasCounter reports whether Spent has a change of a counter.
+func (m *Money) HasCounter(counter string) bool {
 	return slices.ContainsFunc(m.Spent, func(s Spent) bool { return s.Counter == counter })
 }
 
@@ -45,8 +45,9 @@ func (m *Money) IsEmpty() bool {
 	return len(m.Begun)+len(m.Ended)+len(m.Spent)+len(m.Gone)+len(m.Alerts)+len(m.Silent) == 0
 }
 
-// With returns the statement with the changes of money.
-func (m *Money) With(st Statement) Statement {
+// AddTo returns the statement with the changes of money added to its update. It adds the values to st.Values in
+// place and copies the names.
+func (m *Money) AddTo(st Statement) Statement {
 	b := statementBuilder{names: map[string]string{}, places: map[string]string{}, values: st.Values}
 	name := func(attr string) string { // apart from the names of the rest
 		p := "#v" + b.name(attr)[1:]
@@ -80,7 +81,8 @@ func (m *Money) With(st Statement) Statement {
 	return st
 }
 
-// withParts adds parts to a clause of an update, or adds the clause.
+// withParts adds parts to the clause of an update that begins with verb, or appends the clause. It returns the
+// update unchanged without parts.
 func withParts(update, verb string, parts []string) string {
 	if len(parts) == 0 {
 		return update

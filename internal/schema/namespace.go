@@ -36,19 +36,19 @@ type NamespaceRecord struct {
 	Version int64
 }
 
-// Namespace returns the key of the namespace's own record; ok is false without a namespace.
+// Namespace returns the key of the namespace's record; ok is false for the layout without a namespace.
 func (k Keys) Namespace() (key Key, ok bool) {
 	space := strings.TrimSuffix(k.prefix, ownPrefix)
 	return Key{space + "SYSTEM#", skNamespace}, space != ""
 }
 
-// Namespaces returns the partition of GSI3 that lists the namespaces of the table.
+// Namespaces returns the partition key of GSI3 that lists the namespaces of the table.
 func (Keys) Namespaces() string { return namespaces }
 
 // Within reports whether a key is in the namespace. It is false without a namespace.
 func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
 
-// WithinPrefix returns the filter of a scan that keeps the items of the namespace alone.
+// WithinPrefix returns the filter of a scan for the items of the namespace, as the condition of a Statement.
 func (k Keys) WithinPrefix() Statement {
 	b := newStatementBuilder()
 	b.require("begins_with(" + b.name(PK) + ", " + b.value(String(k.prefix)) + ")")
@@ -74,7 +74,8 @@ func EncodeNamespace(n NamespaceRecord) Item {
 	return item
 }
 
-// DecodeNamespace reads a namespace's record; ok is false for an absent one.
+// DecodeNamespace reads a namespace's record and leaves malformed fields zero. ok is false for an absent
+// record.
 func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
 	if len(item) == 0 {
 		return NamespaceRecord{}, false
@@ -100,19 +101,19 @@ func NamespaceUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	switch version := old[attrChangeCount]; {
 	case old == nil:
-		b.absent(PK)
+		b.requireAbsent(PK)
 	case version == nil:
-		b.exists(PK)
-		b.absent(attrChangeCount)
+		b.requireExists(PK)
+		b.requireAbsent(attrChangeCount)
 	default:
-		b.compare(attrChangeCount, "=", version)
+		b.requireCompare(attrChangeCount, "=", version)
 	}
 	return withoutEmptyValues(b.build())
 }
 
-// NamespaceIsActive returns the condition of a record under which the namespace may be changed.
+// NamespaceIsActive returns the condition that a namespace's record has the state active.
 func NamespaceIsActive() Statement {
 	b := newStatementBuilder()
-	b.compare(attrState, "=", String(string(fault.NamespaceActive)))
+	b.requireCompare(attrState, "=", String(string(fault.NamespaceActive)))
 	return b.build()
 }

@@ -25,8 +25,9 @@ type Note struct {
 // Notes are the notes in an item: that of interactive waiters and that of batch waiters, each nil without one.
 type Notes struct{ Interactive, Batch *Note }
 
-// Of returns the note of a class of waiters; nil without one, and for nil.
-func (n *Notes) Of(batch bool) *Note {
+// NoteFor returns the note of batch waiters or of interactive waiters. It returns nil without that note and for
+// nil Notes.
+func (n *Notes) NoteFor(batch bool) *Note {
 	switch {
 	case n == nil:
 		return nil
@@ -42,7 +43,7 @@ type NextNote struct {
 	Note  []byte
 }
 
-// noteAttr returns the attribute of the note of a class of waiters.
+// noteAttr returns the name of the bucket attribute with the note of a class of waiters.
 func noteAttr(batch bool) string {
 	if batch {
 		return attrBatchNote
@@ -57,7 +58,8 @@ const (
 	mostNoteMS = 1 << 32
 )
 
-// Bytes encodes the note: version, until and at in 6 bytes, lane, age and spread in 4, then the needs as varints.
+// Bytes encodes the note: version, until and at in 6 bytes, lane, age and spread in 4, then the needs as
+// varints. A negative need becomes 0.
 func (n *Note) Bytes() []byte {
 	b := make([]byte, 0, noteSize+binary.MaxVarintLen64*len(n.Needs))
 	b = append(b, noteVersion)

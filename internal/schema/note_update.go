@@ -1,16 +1,16 @@
 package schema
 
-// LeaveNote returns the update that replaces the note of a class of waiters that was seen, nil for none. It makes no
-// bucket.
+// LeaveNote returns the update that writes n as the note of a class of waiters. It fails to apply unless the
+// bucket exists and still has the seen note; seen is nil if there was none.
 func LeaveNote(n, seen *Note, batch bool) Statement {
 	attr := noteAttr(batch)
 	b := newStatementBuilder()
 	b.setValue(attr, Bytes(n.Bytes()))
-	b.exists(attrRefilled)
+	b.requireExists(attrRefilled)
 	if seen == nil {
-		b.absent(attr)
+		b.requireAbsent(attr)
 	} else {
-		b.compare(attr, "=", Bytes(seen.Bytes()))
+		b.requireCompare(attr, "=", Bytes(seen.Bytes()))
 	}
 	return b.build()
 }

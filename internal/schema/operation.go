@@ -24,7 +24,8 @@ const maxOperation = 128
 // Operation returns the key of an operation on an entity.
 func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), skOperation + id} }
 
-// CheckOperation returns the error in the id of an operation, or "".
+// CheckOperation returns why the id of an operation is invalid, as a text, or "". An id is like a resource,
+// with at most 128 characters.
 func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, slash) }
 
 // Operation is the record of an operation that is done once, even if it is repeated, with its result.
@@ -42,10 +43,10 @@ type Operation struct {
 	At time.Time
 }
 
-// OperationUndone returns the condition that an operation was not done before: it has no item.
+// OperationUndone returns the condition that the operation's item does not exist.
 func OperationUndone() Statement {
 	b := newStatementBuilder()
-	b.absent(PK)
+	b.requireAbsent(PK)
 	return b.build()
 }
 
@@ -66,7 +67,8 @@ func (o Operation) Item(k Keys) Item {
 	return item
 }
 
-// DecodeOperation reads the item of an operation; false for an absent one.
+// DecodeOperation reads the item of an operation and leaves a malformed time zero. ok is false for an absent
+// item.
 func DecodeOperation(item Item) (o Operation, ok bool) {
 	if len(item) == 0 {
 		return Operation{}, false

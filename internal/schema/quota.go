@@ -47,8 +47,8 @@ const (
 	perModel = money + "/model"
 )
 
-// splitQuota splits a configuration attribute of a quota, or of a limit of calls in flight; false for any other
-// attribute.
+// splitQuota splits a configuration attribute k_{name}_{field} of a limit at the last underscore. ok is false
+// for any other attribute, and for one of a raise.
 func splitQuota(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -71,7 +71,8 @@ const (
 	fieldRaisePeriod = "rp"
 )
 
-// splitRaise splits a configuration attribute of a raise; false for any other attribute.
+// splitRaise splits an attribute k_{name}_{field} of a raise at the last underscore. ok is false for any other
+// attribute.
 func splitRaise(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, kindPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -123,7 +124,9 @@ func quotasIn(item Item) (quotas []ConfigLimit, err error) {
 	return quotas, d.err
 }
 
-// unknownQuota reports whether a quota is of a later version: its unit is unknown, or it has no amount.
+// unknownQuota reports whether the k_ attributes of a limit come from a later version: an unknown window or
+// unit, or missing attributes of its kind. It covers quotas, limits of calls in flight, lifted limits and token
+// buckets.
 func unknownQuota(item Item, name string) bool {
 	prefix := kindPrefix + name + "_"
 	if isSlots(item, name) || item[prefix+fieldLongest] != nil { // it has no windows
@@ -141,8 +144,8 @@ func unknownQuota(item Item, name string) bool {
 	return item[prefix+fieldAllowed] == nil || !slices.Contains(calendar.Units(), Text(item, prefix+fieldUnit))
 }
 
-// quotaRate returns the rate of a quota with the given burst in the windows that attr names. It is zero
-// without windows; a malformed text sets d.err.
+// quotaRate returns the rate of a quota with the given burst, in millitokens, in the windows that attribute
+// attr names. The rate is zero without windows; a malformed text sets d.err.
 func (d *decoder) quotaRate(burst int64, attr string) (r bucket.Rate) {
 	text := Text(d.item, attr)
 	if text == "" {

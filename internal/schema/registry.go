@@ -20,7 +20,7 @@ func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
 // EntityResources returns the key of the item that counts the entities with limits, per resource.
 func (k Keys) EntityResources() Key { return Key{k.prefix + "SYSTEM#", skEntityResources} }
 
-// Plans returns the partition of the index that lists the configurations of plans.
+// Plans returns the partition key of the index that lists the configurations of plans.
 func (k Keys) Plans() string { return k.prefix + "PLANS#" }
 
 // Countable reports whether entities with limits for a resource can be counted. A resource with the name of a
@@ -32,8 +32,8 @@ func Uncounted() []string {
 	return []string{PK, SK, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK}
 }
 
-// CountConfigs returns the update that adds to the numbers of entities with limits, by resource; false if
-// there is nothing to count.
+// CountConfigs returns the update that adds counts to the numbers of entities with limits, by resource. It
+// leaves out 0 and resources that are not Countable, and returns false if nothing is left.
 func CountConfigs(counts map[string]int64) (Statement, bool) {
 	b := newStatementBuilder()
 	for _, resource := range slices.Sorted(maps.Keys(counts)) {
@@ -69,7 +69,8 @@ func CountedResources(item Item) []string {
 	return resources
 }
 
-// ResourceNames returns the resources with limits of their own, from the item of Keys.Resources.
+// ResourceNames returns the resources with limits of their own, from the item of Keys.Resources, unsorted; nil
+// without one.
 func ResourceNames(item Item) []string {
 	if set, ok := item[attrResources].(*types.AttributeValueMemberSS); ok {
 		return set.Value
@@ -77,10 +78,11 @@ func ResourceNames(item Item) []string {
 	return nil
 }
 
-// Uncount returns the update that drops the count of a resource once it is 0.
+// Uncount returns the update that removes a resource's count of entities with limits. It fails to apply while
+// the count is above 0.
 func Uncount(resource string) Statement {
 	b := newStatementBuilder()
 	b.drop(resource)
-	b.compare(resource, "<=", Number(0))
+	b.requireCompare(resource, "<=", Number(0))
 	return b.build()
 }

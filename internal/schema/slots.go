@@ -17,8 +17,8 @@ const (
 // epochBase is the base of the number in the name of an epoch.
 const epochBase = 36
 
-// splitSlots splits s_{name}_{field} at the last underscore. field is empty for any other attribute, and "h"
-// for an epoch.
+// splitSlots splits s_{name}_{field} at the last underscore. field is "tk", "bx", or "h" for an epoch; name and
+// field are "" for any other attribute.
 func splitSlots(attr string) (name, field string) {
 	rest, ok := strings.CutPrefix(attr, slotsPrefix)
 	i := strings.LastIndexByte(rest, '_')
@@ -34,7 +34,8 @@ func splitSlots(attr string) (name, field string) {
 	return "", ""
 }
 
-// epochIn returns the end in the field of an epoch.
+// epochIn returns the end of an epoch, in Unix seconds, from the field h{end} of its attribute. ok is false for
+// any other field.
 func epochIn(field string) (end int64, ok bool) {
 	text, ok := strings.CutPrefix(field, fieldEpoch)
 	if !ok {
@@ -44,5 +45,5 @@ func epochIn(field string) (end int64, ok bool) {
 	return end, err == nil && end > 0 && strconv.FormatInt(end, epochBase) == text
 }
 
-// epochAttr returns the name of an epoch's attribute, given the name before its end.
+// epochAttr returns the name of an epoch's attribute: prefix and the end, in Unix seconds, in base 36.
 func epochAttr(prefix string, end int64) string { return prefix + strconv.FormatInt(end, epochBase) }

@@ -22,18 +22,18 @@ type Spend struct {
 	Op    Op
 }
 
-// Statement returns the conditional update. Its text comes from a cache, and only the values are built: Names
-// are shared.
+// Statement returns the conditional update. Its text comes from a cache, except for a spend of slots. The Names
+// are shared, so callers must not change them.
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
 	if s.Seen.Set.Slots && s.movesSlots() { // the names of epochs change all the time
-		return s.text().with(s.operands(room[:0]))
+		return s.text().withValues(s.operands(room[:0]))
 	}
-	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).with(s.operands(room[:0]))
+	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).withValues(s.operands(room[:0]))
 }
 
-// movesSlots reports whether the write changes a limit of calls in flight.
+// addSlotMoves reports whether the write changes a limit of calls in flight.
 func (s *Spend) movesSlots() bool {
 	return slices.ContainsFunc(s.Limits, func(c Change) bool { return c.Slots != nil })
 }
@@ -84,8 +84,8 @@ func (s *Spend) operands(o []operand) []operand {
 	return o
 }
 
-// shape appends the parts of a spend that decide its text, apart from the set: the options of the write, then
-// each limit with its form.
+// shape appends the properties of a spend that decide its text, apart from the set: the options of the write,
+// then each limit with its form.
 func (s *Spend) shape(b []byte) []byte {
 	flag := func(set bool, bit byte) byte {
 		if set {

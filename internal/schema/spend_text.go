@@ -31,7 +31,7 @@ func (s *Spend) text() *statementText {
 	case s.Backs && s.Seen.Incarnation != nil:
 		b.require(b.name(attrIncarnation) + " = " + take())
 	case s.Backs:
-		b.absent(attrIncarnation)
+		b.requireAbsent(attrIncarnation)
 	}
 	if s.TTL > 0 {
 		ttl := b.name(TTL)
@@ -43,20 +43,20 @@ func (s *Spend) text() *statementText {
 		switch {
 		case !c.SameLife:
 		case s.Seen.Limits[c.Place].Life == 0:
-			b.absent(a.life)
+			b.requireAbsent(a.life)
 		default:
 			b.require(b.name(a.life) + " = " + take())
 		}
-		c.text(b, a, take)
+		c.addText(b, a, take)
 	}
 	st := b.build()
 	text.update, text.condition, text.names = st.Update, st.Condition, st.Names
 	return text
 }
 
-// text adds one limit's changes and conditions to the text of a spend. It calls take for the placeholder of
+// addText adds one limit's changes and conditions to the text of a spend. It calls take for the placeholder of
 // each value, in the order of Spend.operands.
-func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
+func (c *Change) addText(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Quota {
 		c.quotaText(b, a, take)
 		return
@@ -66,7 +66,7 @@ func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
 		return
 	}
 	tokens := b.name(a.tokens)
-	b.exists(a.burst)
+	b.requireExists(a.burst)
 	if c.Full {
 		b.set = append(b.set, tokens+" = "+take())
 		b.add = append(b.add, b.name(a.consumed)+" "+take())
@@ -83,7 +83,7 @@ func (c *Change) text(b *statementBuilder, a limitAttrs, take func() string) {
 	}
 }
 
-// passedText adds the change of the passed counter, unless it is 0.
+// passedText adds an ADD of the attribute passed to the text of a spend, unless Passed is 0.
 func (c *Change) passedText(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Passed != 0 {
 		b.add = append(b.add, b.name(a.passed)+" "+take())
@@ -92,7 +92,7 @@ func (c *Change) passedText(b *statementBuilder, a limitAttrs, take func() strin
 
 // quotaText adds a quota's part to the text of a spend: its window, and its least tokens.
 func (c *Change) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
-	b.exists(a.burst)
+	b.requireExists(a.burst)
 	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())
 	c.passedText(b, a, take)
 	b.require(b.name(a.window) + " = " + take())
@@ -101,10 +101,10 @@ func (c *Change) quotaText(b *statementBuilder, a limitAttrs, take func() string
 	}
 }
 
-// slotsText adds the part of a limit of calls in flight to the text of a spend: its free slots and their
-// lower bound, the slots that leave and enter epochs, and the epochs that are removed.
+// slotsText adds the part of a limit of calls in flight to the text of a spend or claim. It changes the free
+// slots, with their lower bound, and the epochs, and removes past epochs.
 func (c *Change) slotsText(b *statementBuilder, a limitAttrs, take func() string) {
-	b.exists(a.burst)
+	b.requireExists(a.burst)
 	tokens := b.name(a.tokens)
 	b.add = append(b.add, tokens+" "+take())
 	if c.HasLow {

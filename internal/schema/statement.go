@@ -104,9 +104,9 @@ type operand struct {
 	number int64
 }
 
-// with returns the statement of the text with the operands as values, in the order of the placeholders. It makes
-// few allocations: the digits of all numbers share one string. It changes the operands.
-func (t *statementText) with(operands []operand) Statement {
+// withValues returns the statement of the text with the operands as values, in the order of the placeholders.
+// It makes few allocations: the digits of all numbers share one string. It changes the operands.
+func (t *statementText) withValues(operands []operand) Statement {
 	var room [384]byte
 	digits, numbers := room[:0], 0
 	for i := range operands {

@@ -41,53 +41,54 @@ func (b *statementBuilder) value(v types.AttributeValue) string {
 	return p
 }
 
-// setValue sets an attribute to a value.
+// setValue adds a SET of an attribute to a value.
 func (b *statementBuilder) setValue(attr string, v types.AttributeValue) {
 	b.set = append(b.set, b.name(attr)+" = "+b.value(v))
 }
 
-// addNumber adds n to a number attribute; an absent one counts as 0.
+// addNumber adds an ADD of n to a number attribute; an absent one counts as 0.
 func (b *statementBuilder) addNumber(attr string, n int64) {
 	b.add = append(b.add, b.name(attr)+" "+b.value(Number(n)))
 }
 
-// drop removes an attribute.
+// drop adds a REMOVE of an attribute.
 func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.name(attr)) }
 
 // require adds a condition, given as text with placeholders. All conditions must hold.
 func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
 
-// compare requires attr to compare with v by the operator op, such as "=" or ">=".
-func (b *statementBuilder) compare(attr, op string, v types.AttributeValue) {
+// requireCompare adds the condition that attr compares with v by the operator op, such as "=" or ">=".
+func (b *statementBuilder) requireCompare(attr, op string, v types.AttributeValue) {
 	b.conds = append(b.conds, b.name(attr)+" "+op+" "+b.value(v))
 }
 
-// exists requires an attribute to exist.
-func (b *statementBuilder) exists(attr string) {
+// requireExists adds the condition that an attribute exists.
+func (b *statementBuilder) requireExists(attr string) {
 	b.conds = append(b.conds, "attribute_exists("+b.name(attr)+")")
 }
 
-// absent requires an attribute not to exist.
-func (b *statementBuilder) absent(attr string) {
+// requireAbsent adds the condition that an attribute does not exist.
+func (b *statementBuilder) requireAbsent(attr string) {
 	b.conds = append(b.conds, "attribute_not_exists("+b.name(attr)+")")
 }
 
-// incarnation requires the item to be the incarnation with a create's id or, for nil, to have no incarnation.
-func (b *statementBuilder) incarnation(id []byte) {
+// requireIncarnation adds the condition that the item is the incarnation with this id or, for nil, has no
+// incarnation.
+func (b *statementBuilder) requireIncarnation(id []byte) {
 	if id == nil {
-		b.absent(attrIncarnation)
+		b.requireAbsent(attrIncarnation)
 		return
 	}
-	b.compare(attrIncarnation, "=", Bytes(id))
+	b.requireCompare(attrIncarnation, "=", Bytes(id))
 }
 
-// op records the write in its slot and adds the condition of its rule.
-func (b *statementBuilder) op(o Op) {
+// recordOp sets the op slot to the write's id and adds the condition of its rule.
+func (b *statementBuilder) recordOp(o Op) {
 	slot := opAttrs[o.Slot]
 	b.setValue(slot, Bytes(o.ID))
 	switch o.Rule {
 	case OpLast:
-		b.compare(slot, "=", Bytes(o.Last))
+		b.requireCompare(slot, "=", Bytes(o.Last))
 	case OpNotMine:
 		place := b.name(slot)
 		b.require("(attribute_not_exists(" + place + ") OR NOT begins_with(" + place + ", " + b.value(Bytes(o.operation())) + "))")

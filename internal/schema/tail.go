@@ -23,7 +23,7 @@ const TailCheckpointKept = 3 * 24 * time.Hour
 // of their own, outside of every namespace, because the stream covers the whole table.
 type TailKeys struct{ Name string }
 
-// Partition returns the partition of all these items.
+// Partition returns the partition key of all items of the followers with this name.
 func (k TailKeys) Partition() string { return tailPrefix + k.Name }
 
 // Checkpoint returns the key of a shard's checkpoint.
@@ -44,10 +44,10 @@ type StreamShard struct {
 	Stream, Shard string
 }
 
-// text returns the shard as it is in the keys of checkpoints: the stream's label, # and the shard's id.
+// text returns the shard in the form of checkpoint keys: the stream's label, # and the shard's id.
 func (s StreamShard) text() string { return s.Stream + "#" + s.Shard }
 
-// TailShardOf returns the shard in the key of a checkpoint.
+// TailShardOf returns the shard in the key of a checkpoint. The key must be one of TailKeys.Checkpoint.
 func TailShardOf(key Key) StreamShard {
 	stream, shard, _ := strings.Cut(strings.TrimPrefix(key.SK, skCheckpoint), "#")
 	return StreamShard{stream, shard}
@@ -62,15 +62,16 @@ type TailCheckpoint struct {
 	Finished bool
 }
 
-// Advance returns the statement that moves a checkpoint forward, at a time in seconds since 1970. It is
-// refused if the stored one is further, or as far and not less finished.
+// Advance returns the statement that stores the checkpoint, with an expiry TailCheckpointKept after now (Unix
+// seconds). It fails to apply if the stored checkpoint is further, or at the same number and this one is not
+// Finished.
 func (c TailCheckpoint) Advance(now int64) Statement {
 	b := newStatementBuilder()
 	seq, _ := Sequence("0" + c.Number)
 	b.setValue(attrUsageSeq, String(seq))
 	b.setValue(attrTailNumber, String(c.Number))
 	b.setValue(TTL, Number(now+int64(TailCheckpointKept/time.Second)))
-	b.absent(attrTailDone)
+	b.requireAbsent(attrTailDone)
 	place, than := b.name(attrUsageSeq), " < "
 	if c.Finished {
 		b.setValue(attrTailDone, &types.AttributeValueMemberBOOL{Value: true})
@@ -80,7 +81,7 @@ func (c TailCheckpoint) Advance(now int64) Statement {
 	return b.build()
 }
 
-// DecodeTailCheckpoint reads a checkpoint; the zero one from an absent item.
+// DecodeTailCheckpoint reads a checkpoint. It returns the zero TailCheckpoint for an absent item.
 func DecodeTailCheckpoint(item Item) TailCheckpoint {
 	done, _ := item[attrTailDone].(*types.AttributeValueMemberBOOL)
 	return TailCheckpoint{Number: Text(item, attrTailNumber), Seq: Text(item, attrUsageSeq), Finished: done != nil && done.Value}

@@ -42,20 +42,20 @@ func (k Keys) Usage(entity, resource string, hour time.Time) Key {
 	return Key{k.Entity(entity), skUsagePrefix + resource + "#" + hour.UTC().Format(hourLayout)}
 }
 
-// UsageHour returns a partition of the index of entity configurations that lists the snapshots of an hour.
+// UsageHour returns the partition key of one shard of the index that lists the snapshots of an hour.
 func (k Keys) UsageHour(hour time.Time, shard int) string {
 	return k.prefix + "USAGE#" + hour.UTC().Format(hourLayout) + "#" + strconv.Itoa(shard)
 }
 
-// BucketOf splits the key of a bucket; false for any other key.
+// BucketOf returns the namespace, entity and resource in the key of a bucket; ok is false for any other key.
 func BucketOf(key Key) (k Keys, entity, resource string, ok bool) {
 	resource, isBucket := BucketResource(key.SK)
 	k, kind, entity, known := splitPartition(key.PK)
 	return k, entity, resource, isBucket && known && kind == "ENTITY#" && entity != ""
 }
 
-// Counters returns the total consumption of each limit of a bucket, in millitokens. Under the name PassedOn
-// it has the part that a level above counted too, and under ModelCounter the counters by model of its limits. It
+// Counters returns a bucket's counters by name, in millitokens: of each limit, of its part that a level above
+// counts too (PassedOn), and by model (ModelCounter). It leaves out counters by model of removed limits, and
 // fails for a counter that is not an integer of 64 bits.
 func Counters(item Item) (map[string]int64, error) {
 	counters := map[string]int64{}
@@ -79,16 +79,16 @@ func Counters(item Item) (map[string]int64, error) {
 	return counters, d.err
 }
 
-// ClaimedSince reports whether the refill instant of a bucket was moved since a moment. It returns true for a
-// bucket without that instant, and false for an absent bucket.
+// ClaimedSince reports whether the bucket's refill instant is at or after a moment. It is true for a bucket
+// without that instant, and false for an absent bucket.
 func ClaimedSince(item Item, at time.Time) bool {
 	d := decoder{item: item}
 	refilled, there := d.number(attrRefilled)
 	return item != nil && (!there || refilled >= at.UnixMilli())
 }
 
-// Sequence returns a sequence number in the form of snapshots, so that texts sort like the numbers; false for
-// any other text.
+// Sequence pads a stream's sequence number with zeros to 40 digits, so that texts sort like the numbers. It
+// returns false for a text that is empty, longer, or not of digits.
 func Sequence(number string) (string, bool) {
 	digits := strings.TrimLeft(number, "0")
 	if number == "" || len(digits) > sequenceDigits || strings.Trim(digits, "0123456789") != "" {
@@ -121,9 +121,10 @@ type UsageSpan struct {
 	Unseen int64
 }
 
-// Then returns the span followed by a later one, with the amounts missing between them.
+// Then returns the span joined with a later one. Counter growth between the two is added to Missing, or to
+// Dropped and Unseen if the counter restarted.
 func (s UsageSpan) Then(next UsageSpan) UsageSpan {
-	next = next.Since(s.Last)
+	next = next.AddGap(s.Last)
 	s.Net += next.Net
 	s.Dropped += next.Dropped
 	s.Missing += next.Missing
@@ -132,24 +133,24 @@ func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 	return s
 }
 
-// Since returns the span with the amounts missing since the counter was at last. A counter that fell to 0 is
-// taken to have restarted, because no record shows a limit that begins at 0.
-func (s UsageSpan) Since(last int64) UsageSpan {
+// AddGap returns the span with Missing increased by the growth of the counter from last to First. If First is
+// 0, the counter restarted: last is added to Dropped, and Unseen grows by one unless last is 0.
+func (s UsageSpan) AddGap(last int64) UsageSpan {
 	switch {
 	case s.First != 0:
 		s.Missing += s.First - last
 		return s
 	default:
-		return s.ended(last)
+		return s.addUnseenEnd(last)
 	}
 }
 
-// Whole reports whether the span has no known missing amounts and no unseen ends.
-func (s UsageSpan) Whole() bool { return s.Missing == 0 && s.Unseen == 0 }
+// IsComplete reports whether the span has no known missing amounts and no unseen ends.
+func (s UsageSpan) IsComplete() bool { return s.Missing == 0 && s.Unseen == 0 }
 
-// snapshot sets the attributes of an hourly snapshot apart from counters: owner, window, its place in the
-// hour's list, and its expiry. An expiry of 0 sets none.
-func (b *statementBuilder) snapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
+// setSnapshot sets the attributes of an hourly snapshot apart from counters: owner, window, its place in the
+// hour's list, and its expiry in Unix seconds. An expiry of 0 sets none.
+func (b *statementBuilder) setSnapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
 	b.setValue(attrEntity, String(entity))
 	b.setValue(attrResource, String(resource))
 	b.setValue(attrWindow, String(hourly))
@@ -177,8 +178,8 @@ type UsageSnapshot struct {
 	Buckets UsageBuckets
 }
 
-// DecodeUsage reads an hourly snapshot of usage. Its error names the key of an item that is not a readable
-// snapshot.
+// DecodeUsage reads an hourly snapshot of usage. It returns an error with the item's key and a remedy for any
+// other item, and for an unreadable snapshot.
 func DecodeUsage(item Item) (UsageSnapshot, error) {
 	hour, err := time.Parse(hourLayout, Text(item, attrWindowStart))
 	if err != nil || Text(item, attrWindow) != hourly {
@@ -222,8 +223,8 @@ func unreadable(item Item, err error) error {
 	return fmt.Errorf("item %q, %q: %w; correct the item, or delete it", key.PK, key.SK, err)
 }
 
-// OthersUsage reports whether an item with the key of a snapshot belongs to another tool. Other tools name
-// the counters there after limits.
+// OthersUsage reports whether another tool wrote an item with the key of a snapshot. Such an item lacks our
+// sequence number and our counters, which begin with u_.
 func OthersUsage(item Item) bool {
 	if _, ours := item[attrUsageSeq].(*types.AttributeValueMemberS); ours {
 		return false
@@ -236,7 +237,7 @@ func OthersUsage(item Item) bool {
 	return true
 }
 
-// usageUnits returns the units of the limits of a snapshot or a sum; nil without one.
+// usageUnits returns the units in a snapshot or a sum by limit name; nil without units.
 func usageUnits(item Item) (units map[string]string) {
 	for attr := range item {
 		rest, ours := strings.CutPrefix(attr, usagePrefix)

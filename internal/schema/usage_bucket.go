@@ -23,7 +23,8 @@ type UsageBuckets struct{ First, Last string }
 // Same reports whether both are known and equal.
 func (u UsageBuckets) Same() bool { return u.First == u.Last && u.First != "" }
 
-// BucketIncarnation returns the incarnation of a bucket's item, or anonymous; "" for an absent item.
+// BucketIncarnation returns the id of a bucket item's incarnation as a text; "-" for a bucket without one, and
+// "" for an absent item.
 func BucketIncarnation(item Item) string {
 	d := decoder{item: item}
 	switch id := d.bytes(attrIncarnation); {
@@ -36,10 +37,10 @@ func BucketIncarnation(item Item) string {
 	}
 }
 
-// OtherBucket reports whether two incarnations are known to differ.
+// OtherBucket reports whether two incarnations differ and both are known (not "").
 func OtherBucket(a, b string) bool { return a != b && a != "" && b != "" }
 
-// usageBucket returns an incarnation as snapshots store it, with a mark for an unknown one.
+// usageBucket returns an incarnation as the attribute value in snapshots; "?" stands for an unknown one.
 func usageBucket(of string) types.AttributeValue {
 	if of == "" {
 		of = unknownBucket
@@ -47,16 +48,17 @@ func usageBucket(of string) types.AttributeValue {
 	return Bytes([]byte(of))
 }
 
-// buckets sets the incarnations of the buckets of a snapshot's first and last record. The first is set only
+// setBuckets sets the incarnations of the buckets of a snapshot's first and last record. The first is set only
 // if it differs.
-func (b *statementBuilder) buckets(u UsageBuckets) {
+func (b *statementBuilder) setBuckets(u UsageBuckets) {
 	b.setValue(attrLastBucket, usageBucket(u.Last))
 	if u.First != u.Last {
 		b.setValue(attrFirstBucket, usageBucket(u.First))
 	}
 }
 
-// decodeBuckets reads the incarnations of a snapshot. They are empty in one from before they were recorded.
+// decodeBuckets reads the incarnations of a snapshot. They are "" if the snapshot does not record them, or
+// records them as unknown.
 func decodeBuckets(d *decoder) UsageBuckets {
 	known := func(id []byte) string {
 		if of := string(id); of != unknownBucket {
@@ -72,31 +74,32 @@ func decodeBuckets(d *decoder) UsageBuckets {
 	return u
 }
 
-// Anew returns the span of a counter in a new bucket, after the counter of the old one was at last. The count
-// before its first record is missing. If last is not 0, the end of the old counter went unseen.
-func (s UsageSpan) Anew(last int64) UsageSpan {
+// InNewBucket returns the span of a counter in a new bucket, after the counter of the old one was at last.
+// First is added to Missing; unless last is 0, it is added to Dropped and Unseen grows by one.
+func (s UsageSpan) InNewBucket(last int64) UsageSpan {
 	s.Missing += s.First
-	return s.ended(last)
+	return s.addUnseenEnd(last)
 }
 
-// FromZero is Anew for the first span of a limit, which began at 0.
+// FromZero returns the first span of a limit as if its counter began at 0: First is added to Missing and set to
+// 0.
 func (s UsageSpan) FromZero() UsageSpan {
-	s = s.Anew(0)
+	s = s.InNewBucket(0)
 	s.First = 0
 	return s
 }
 
-// EndedUnseen returns the span after its bucket was deleted without a record: its last value is added to
-// Dropped, and the counter is at 0.
+// EndedUnseen returns the span after its bucket was deleted without a record. Last is added to Dropped and set
+// to 0, and Unseen grows by one unless Last was 0.
 func (s UsageSpan) EndedUnseen() UsageSpan {
-	s = s.ended(s.Last)
+	s = s.addUnseenEnd(s.Last)
 	s.Last = 0
 	return s
 }
 
-// ended adds the end of a counter at the value last, without a record of that end. If last is 0, it changes
-// nothing.
-func (s UsageSpan) ended(last int64) UsageSpan {
+// addUnseenEnd returns the span with the end of a counter at last without a record: last is added to Dropped,
+// and Unseen grows by one. It changes nothing if last is 0.
+func (s UsageSpan) addUnseenEnd(last int64) UsageSpan {
 	if last != 0 {
 		s.Dropped += last
 		s.Unseen++

@@ -17,8 +17,8 @@ const (
 	attrMadeAt    = "made_at"
 )
 
-// hourlyOf splits the key of an entity's item for a resource and an hour, with a sort key that begins with
-// prefix. It returns false for any other key.
+// hourlyOf returns namespace, entity, resource and hour from the key of an entity's hourly item with a sort key
+// that begins with prefix. It returns false for any other key.
 func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour time.Time, ok bool) {
 	k, kind, entity, known := splitPartition(key.PK)
 	rest, ours := strings.CutPrefix(key.SK, prefix)
@@ -30,37 +30,39 @@ func hourlyOf(key Key, prefix string) (k Keys, entity, resource string, hour tim
 	return k, entity, rest[:i], hour, err == nil
 }
 
-// UsageOf splits the key of an hourly snapshot; false for any other key.
+// UsageOf returns namespace, entity, resource and hour from the key of an hourly snapshot; ok is false for any
+// other key.
 func UsageOf(key Key) (k Keys, entity, resource string, hour time.Time, ok bool) {
 	return hourlyOf(key, skUsagePrefix)
 }
 
-// UsageShard returns the partition of an hour's list with an entity's usage of a resource. It is the same in
-// every hour.
+// UsageShard returns the shard, from 0 to UsageShards-1, of an hour's list that has an entity's usage of a
+// resource. It is the same in every hour.
 func UsageShard(entity, resource string) int { return usageShard(entity + "#" + resource) }
 
-// usageShard returns the partition, from 0 to UsageShards-1, for a name.
+// usageShard returns the shard, from 0 to UsageShards-1, for a name.
 func usageShard(of string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(of)) // never fails
 	return int(h.Sum32() % UsageShards)
 }
 
-// UsageDay returns a partition of the index of entity configurations that lists the sums of a day.
+// UsageDay returns the partition key of one shard of the index that lists the sums of a day.
 func (k Keys) UsageDay(day time.Time, shard int) string {
 	return fmt.Sprintf("%sUSAGE#%s#%d", k.prefix, day.UTC().Format(usageWindows[UsageDaily].layout), shard)
 }
 
-// Shard returns the partition of a day's list with a series. It is the same on every day.
+// Shard returns the shard, from 0 to UsageShards-1, of a day's list that has the series. It is the same on
+// every day.
 func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
 
-// putIndexKeys sets the index keys in item, so that the index lists a daily sum.
+// putIndexKeys sets the GSI3 keys in item, so that the index lists the sum under its day.
 func (s UsageSum) putIndexKeys(k Keys, item Item) {
 	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
 	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
 }
 
-// SeriesOf splits the key of a daily sum of the namespace; false for any other key.
+// SeriesOf returns the series in the key of a daily sum of the namespace; false for any other key.
 func (k Keys) SeriesOf(key Key) (UsageSeries, bool) {
 	w := usageWindows[UsageDaily]
 	partition, inside := strings.CutPrefix(key.PK, k.prefix)
@@ -86,9 +88,9 @@ func (k Keys) SeriesOf(key Key) (UsageSeries, bool) {
 	return s, true
 }
 
-// Newest returns the condition under which a sum is put: it replaces neither a later one, nor a final one
-// unless it is final too.
-func (s UsageSum) Newest() Statement {
+// PutCondition returns the condition for a Put of the sum: the stored sum is not later, and not final unless
+// this one is final.
+func (s UsageSum) PutCondition() Statement {
 	b := newStatementBuilder()
 	made := b.name(attrMadeAt)
 	b.require("(attribute_not_exists(" + made + ") OR " + made + " <= " + b.value(Number(s.Made)) + ")")
@@ -99,9 +101,9 @@ func (s UsageSum) Newest() Statement {
 	return b.build()
 }
 
-// Later returns the time of a stored sum, in milliseconds since 1970, if only that time keeps this sum from
-// replacing it; 0 otherwise.
-func (s UsageSum) Later(stored Item) int64 {
+// LaterThan returns when the stored sum was made, in Unix ms, if only that time keeps this sum from replacing
+// it. It returns 0 otherwise, also for an unreadable one.
+func (s UsageSum) LaterThan(stored Item) int64 {
 	kept, err := DecodeUsageSum(stored)
 	if err != nil || kept.Made <= s.Made || kept.Final && !s.Final {
 		return 0
@@ -130,8 +132,9 @@ type UsageCursor struct {
 // UsageClosed returns the key of the namespace's UsageCursor.
 func (k Keys) UsageClosed() Key { return Key{k.prefix + "SYSTEM#", skUsageClosed} }
 
-// Follows returns the statement that moves a cursor from an old one; the zero one means an absent cursor.
-func (c UsageCursor) Follows(old UsageCursor) Statement {
+// ReplaceCursor returns the statement that stores the cursor. It fails to apply unless Closed and Final are
+// still as in old; the zero old means an absent cursor.
+func (c UsageCursor) ReplaceCursor(old UsageCursor) Statement {
 	b := newStatementBuilder()
 	if !c.First.IsZero() {
 		b.setValue(attrFrom, String(c.First.UTC().Format(hourLayout)))
@@ -142,16 +145,16 @@ func (c UsageCursor) Follows(old UsageCursor) Statement {
 	}{{attrClosedTo, c.Closed, old.Closed}, {attrFinalTo, c.Final, old.Final}} {
 		b.setValue(part.attr, String(part.now.UTC().Format(hourLayout)))
 		if part.old.IsZero() {
-			b.absent(part.attr)
+			b.requireAbsent(part.attr)
 		} else {
-			b.compare(part.attr, "=", String(part.old.UTC().Format(hourLayout)))
+			b.requireCompare(part.attr, "=", String(part.old.UTC().Format(hourLayout)))
 		}
 	}
 	return b.build()
 }
 
-// DecodeUsageCursor reads a cursor; the zero one from an absent item, and from one without hours. It fails
-// for a malformed hour.
+// DecodeUsageCursor reads a cursor. It returns the zero UsageCursor for an absent item or one without hours,
+// and an error for a malformed hour.
 func DecodeUsageCursor(item Item) (c UsageCursor, err error) {
 	if item[attrClosedTo] == nil && item[attrFinalTo] == nil {
 		return c, nil

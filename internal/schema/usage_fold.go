@@ -30,9 +30,10 @@ type UsageFold struct {
 // Key returns the key of the snapshot.
 func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
 
-// Since returns the fold with the amounts missing since a snapshot that was read. The zero snapshot means an
-// absent one.
-func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
+// AddGaps returns the fold with u as its stored snapshot and the counter growth since u added to its spans. It
+// adds unseen ends of counters of a bucket that is gone. A u with zero Hour means an absent snapshot, and
+// leaves the spans as they are.
+func (f UsageFold) AddGaps(u *UsageSnapshot) UsageFold {
 	if f.Stored = u; u.Hour.IsZero() {
 		f.Stored = nil
 		return f
@@ -45,49 +46,49 @@ func (f UsageFold) Since(u *UsageSnapshot) UsageFold {
 		stored, there := u.Spans[s.Limit]
 		switch {
 		case there && anew:
-			f.Spans[i] = s.Anew(stored.Last)
+			f.Spans[i] = s.InNewBucket(stored.Last)
 		case there:
-			f.Spans[i] = s.Since(stored.Last)
+			f.Spans[i] = s.AddGap(stored.Last)
 		case anew || OtherBucket(u.Buckets.First, f.Buckets.First):
 			f.Spans[i] = s.FromZero()
 		}
 	}
 	if anew || OtherBucket(f.Buckets.First, f.Buckets.Last) {
-		f.Spans = append(f.Spans, u.ended(folded)...)
+		f.Spans = append(f.Spans, u.unseenEnds(folded)...)
 	}
 	return f
 }
 
-// Statement returns the update that adds the fold to its snapshot. It is refused if the snapshot has a record
-// of the fold already. Without a read snapshot it is also refused if something is missing since, or if the
-// snapshot is of another bucket.
+// Statement returns the update that adds the fold to its snapshot. It fails to apply if the snapshot has a
+// record of the fold already, or has changed since Stored. Without Stored it also fails if a counter has a gap,
+// or if the snapshot is of another bucket.
 func (f *UsageFold) Statement() Statement {
 	b := newStatementBuilder()
-	b.snapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
+	b.setSnapshot(f.Keys, f.Entity, f.Resource, f.Hour, f.Expires)
 	b.setValue(attrUsageSeq, String(f.To))
 	b.addNumber(attrTotalEvents, f.Events)
 	switch {
-	case f.Stored == nil && f.many():
-		b.absent(PK)
+	case f.Stored == nil && f.exceedsSpans():
+		b.requireAbsent(PK)
 	case f.Stored == nil:
-		b.require(f.follows(b))
+		b.require(f.continuation(b))
 	case f.Stored.Seq == "": // no Processor made it
-		b.exists(PK)
-		b.absent(attrUsageSeq)
+		b.requireExists(PK)
+		b.requireAbsent(attrUsageSeq)
 	default:
-		b.compare(attrUsageSeq, "=", String(f.Stored.Seq))
+		b.requireCompare(attrUsageSeq, "=", String(f.Stored.Seq))
 	}
 	buckets := f.Buckets
 	if f.Stored != nil {
 		buckets.First = f.Stored.Buckets.First
 	}
-	b.buckets(buckets)
+	b.setBuckets(buckets)
 	stored := f.Stored
-	if stored == nil && f.many() {
+	if stored == nil && f.exceedsSpans() {
 		stored = &UsageSnapshot{}
 	}
 	for _, s := range f.Spans {
-		b.usage(s, stored)
+		b.addSpan(s, stored)
 		if unit := f.Units[s.Limit]; unit != "" && (stored == nil || stored.Units[s.Limit] != unit) {
 			b.setValue(usagePrefix+s.Limit+"_"+fieldOfUnit, String(unit))
 		}
@@ -99,14 +100,13 @@ func (f *UsageFold) Statement() Statement {
 // the write stay below DynamoDB's 4 KB and 300 operators.
 const MostSpans = 24
 
-// many reports whether the fold has more counters than MostSpans. Its write then requires an absent snapshot,
-// or follows one that was read.
-func (f *UsageFold) many() bool { return len(f.Spans) > MostSpans }
+// exceedsSpans reports whether the fold has more counters than MostSpans. Its write then requires an absent
+// snapshot, or follows one that was read.
+func (f *UsageFold) exceedsSpans() bool { return len(f.Spans) > MostSpans }
 
-// follows returns the condition that the fold continues its snapshot with nothing missing, or that the
-// snapshot is absent. A fold of several buckets requires an absent one, because the bucket in the snapshot
-// has to be read.
-func (f *UsageFold) follows(b *statementBuilder) string {
+// continuation returns the text of the condition that the snapshot is absent, or that the fold continues it
+// without a gap. A fold of several buckets requires an absent one. It adds names and values to b.
+func (f *UsageFold) continuation(b *statementBuilder) string {
 	none := "attribute_not_exists(" + b.name(PK) + ")"
 	if !f.Buckets.Same() {
 		return none
@@ -123,9 +123,9 @@ func (f *UsageFold) follows(b *statementBuilder) string {
 	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
 }
 
-// ended returns the unseen ends of the counters of a bucket that is gone, except those in without. It returns
-// at most mostEnded.
-func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
+// unseenEnds returns a span for each counter that ended unseen, sorted by limit: those with a last value above
+// 0 and not in without. It returns at most mostEnded.
+func (u *UsageSnapshot) unseenEnds(without map[string]bool) (ended []UsageSpan) {
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {
 			ended = append(ended, UsageSpan{Limit: name, First: last, Last: last}.EndedUnseen())
@@ -134,9 +134,9 @@ func (u *UsageSnapshot) ended(without map[string]bool) (ended []UsageSpan) {
 	return ended
 }
 
-// usage adds a span to the counters of its limit. The snapshot stored shows whether its first value is set;
-// nil means that the write decides.
-func (b *statementBuilder) usage(s UsageSpan, stored *UsageSnapshot) {
+// addSpan adds a span to the counters of its limit. It sets First only if the snapshot stored lacks the limit;
+// if stored is nil, the write itself decides.
+func (b *statementBuilder) addSpan(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
 	if stored == nil {
 		first := b.name(prefix + fieldFirst)

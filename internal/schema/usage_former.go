@@ -5,8 +5,8 @@ import "strings"
 // Earlier versions counted failed logins among users' entities, as this resource.
 const formerResource = "login"
 
-// FormerlyOwn reports whether an entity's usage of a resource was failed logins, which earlier versions
-// counted among users' entities.
+// FormerlyOwn reports whether an entity's usage of a resource is failed logins, which earlier versions counted
+// among users' entities.
 func FormerlyOwn(entity, resource string) bool {
 	return resource == formerResource && (strings.HasPrefix(entity, "login-address:") || strings.HasPrefix(entity, "login-client:"))
 }

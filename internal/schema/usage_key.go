@@ -5,18 +5,19 @@ import (
 	"time"
 )
 
-// Apart splits a partition key into the keys of its namespace and the rest. No namespace's name has a '#',
-// and every partition begins with a kind that ends with one.
-func Apart(pk string) (k Keys, rest string) {
+// SplitNamespace splits a partition key into the Keys of its namespace and the rest. Without a namespace it
+// returns zero Keys and the whole key.
+func SplitNamespace(pk string) (k Keys, rest string) {
 	if name, rest, ok := strings.Cut(pk, "/"); ok && name != "" && !strings.Contains(name, "#") {
 		return NewKeys(name), rest
 	}
 	return Keys{}, pk
 }
 
-// UsageSeriesOf splits the key of a snapshot or a sum; false for any other key.
+// UsageSeriesOf returns the namespace, the series and the start of the window in the key of a snapshot or a
+// sum; ok is false for any other key.
 func UsageSeriesOf(key Key) (k Keys, s UsageSeries, start time.Time, ok bool) {
-	k, rest := Apart(key.PK)
+	k, rest := SplitNamespace(key.PK)
 	i := strings.LastIndexByte(key.SK, '#')
 	if i < 0 {
 		return k, UsageSeries{}, time.Time{}, false

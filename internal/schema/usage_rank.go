@@ -56,7 +56,8 @@ func (r UsageRanking) Item(k Keys) Item {
 	return item
 }
 
-// DecodeUsageRanking reads the ranking of an item. It leaves out malformed entries.
+// DecodeUsageRanking reads the ranking of an item. It leaves out malformed entries, and a malformed hour stays
+// zero.
 func DecodeUsageRanking(item Item) UsageRanking {
 	r := UsageRanking{Resource: Text(item, attrResource), Limits: map[string][]Ranked{}}
 	r.Hour, _ = time.Parse(hourLayout, Text(item, attrWindowStart))
@@ -81,5 +82,7 @@ func DecodeUsageRanking(item Item) UsageRanking {
 	return r
 }
 
-// Newest returns the condition under which a ranking is put: it replaces no later one.
-func (r UsageRanking) Newest() Statement { return UsageSum{Made: r.Made, Final: true}.Newest() }
+// PutCondition returns the condition for a Put of the ranking: no ranking with a later Made is stored.
+func (r UsageRanking) PutCondition() Statement {
+	return UsageSum{Made: r.Made, Final: true}.PutCondition()
+}

@@ -28,7 +28,8 @@ type UsageRetention struct {
 	HoursOnly bool
 }
 
-// Spans returns the retention of sums of hours, days and months. -1 means for ever, and 0 not stored.
+// Spans returns the retention of sums of hours, days and months. -1 means for ever, and 0 not stored; all are 0
+// if no retention is stored.
 func (r UsageRetention) Spans() (hours, days, months time.Duration) {
 	if r.Version == 0 {
 		return 0, 0, 0
@@ -48,10 +49,11 @@ func (r UsageRetention) Spans() (hours, days, months time.Duration) {
 // UsageKept returns the key of the table's UsageRetention, which all its namespaces share.
 func UsageKept() Key { return Key{"SYSTEM#", skUsageKept} }
 
-// Oldest returns the first hour that certainly exists at a moment; zero for all hours.
+// Oldest returns the start of the oldest hour for which sums certainly still exist at now. It is the zero time
+// if hours are kept for ever.
 func (r UsageRetention) Oldest(now time.Time) time.Time {
-	oldest := lastedUntil(now, r.Hours)
-	before := lastedUntil(now, r.Before)
+	oldest := keptFrom(now, r.Hours)
+	before := keptFrom(now, r.Before)
 	if r.Since.Before(before) {
 		before = r.Since
 	}
@@ -61,23 +63,23 @@ func (r UsageRetention) Oldest(now time.Time) time.Time {
 	return oldest
 }
 
-// lastedUntil returns now less a retention. It returns the zero time for a retention for ever.
-func lastedUntil(now time.Time, kept time.Duration) time.Time {
+// keptFrom returns now less a retention. It returns the zero time for a retention of 0, which means for ever.
+func keptFrom(now time.Time, kept time.Duration) time.Time {
 	if kept == 0 {
 		return time.Time{}
 	}
 	return now.Add(-kept)
 }
 
-// Changed returns the retention after a change that processes obey from since on. Earlier hours may have the
-// shortest retention still in force for any of them.
-func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Time) UsageRetention {
+// WithSpans returns the retention with new durations and the next version. If Hours of a stored retention
+// changes, Since becomes since, and Before the shortest retention that may still apply to earlier hours.
+func (r UsageRetention) WithSpans(hours, days, months time.Duration, since time.Time) UsageRetention {
 	next := UsageRetention{Hours: hours, Days: days, Months: months, Since: r.Since, Before: r.Before, Version: r.Version + 1}
 	if r.Version == 0 || r.Hours == hours {
 		return next
 	}
 	next.Since, next.Before = since, r.Hours
-	if r.Oldest(since).After(lastedUntil(since, r.Hours)) { // hours of before r.Since are still there
+	if r.Oldest(since).After(keptFrom(since, r.Hours)) { // hours of before r.Since are still there
 		next.Before = r.Before
 	}
 	return next
@@ -86,7 +88,7 @@ func (r UsageRetention) Changed(hours, days, months time.Duration, since time.Ti
 // Item returns the item that stores the retention, in whole seconds.
 func (r UsageRetention) Item() Item {
 	item := UsageKept().Attributes()
-	for _, k := range r.kept() {
+	for _, k := range r.storedDurations() {
 		item[k.attr] = Number(int64(*k.to / time.Second))
 	}
 	item[attrKeptCount] = Number(r.Version)
@@ -108,13 +110,14 @@ type keptAs struct {
 	to   *time.Duration
 }
 
-// kept returns the stored durations with their attributes. The pointers refer to r.
-func (r *UsageRetention) kept() []keptAs {
+// storedDurations returns the durations of r with the names of their attributes. The pointers refer to r.
+func (r *UsageRetention) storedDurations() []keptAs {
 	return []keptAs{{attrKeepHours, &r.Hours}, {attrKeepDays, &r.Days}, {attrKeepMonths, &r.Months}, {attrKeptBefore, &r.Before}}
 }
 
-// First returns the update that stores the fields of the retention that the item lacks.
-func (r UsageRetention) First() Statement {
+// SetMissing returns the update that sets hours, days, months and version where the item lacks them. With
+// HoursOnly it leaves days and months alone.
+func (r UsageRetention) SetMissing() Statement {
 	b := newStatementBuilder()
 	item := r.Item()
 	for _, attr := range []string{attrKeepHours, attrKeepDays, attrKeepMonths, attrKeptCount} {
@@ -126,24 +129,26 @@ func (r UsageRetention) First() Statement {
 	return b.build()
 }
 
-// Unchanged returns the condition that the retention is still as in old. old is nil if nothing was stored.
+// Unchanged returns the condition that the stored retention still has the version of old. old is nil if nothing
+// was stored.
 func (UsageRetention) Unchanged(old Item) Statement {
 	b := newStatementBuilder()
 	if old == nil {
-		b.absent(PK)
+		b.requireAbsent(PK)
 	} else {
-		b.compare(attrKeptCount, "=", old[attrKeptCount])
+		b.requireCompare(attrKeptCount, "=", old[attrKeptCount])
 	}
 	return b.build()
 }
 
-// DecodeUsageRetention reads a retention; the zero one from an absent item. It fails for a malformed number.
+// DecodeUsageRetention reads a retention. It returns the zero UsageRetention for an absent item, and an error
+// for a malformed number.
 func DecodeUsageRetention(item Item) (r UsageRetention, err error) {
 	if len(item) == 0 {
 		return r, nil
 	}
 	d := &decoder{item: item}
-	for _, k := range r.kept() {
+	for _, k := range r.storedDurations() {
 		seconds, _ := d.number(k.attr)
 		*k.to = time.Duration(seconds) * time.Second
 	}

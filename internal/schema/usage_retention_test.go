@@ -15,7 +15,7 @@ func TestOldestHourAfterChanges(t *testing.T) {
 	days := func(n int) UsageRetention { return UsageRetention{Hours: time.Duration(n) * day, Version: 1} }
 	on := func(n int) time.Time { return at.AddDate(0, 0, n) }
 	change := func(r UsageRetention, n int, when time.Time) UsageRetention {
-		return r.Changed(time.Duration(n)*day, 0, 0, when)
+		return r.WithSpans(time.Duration(n)*day, 0, 0, when)
 	}
 	raised := change(days(30), 90, at)
 	for _, test := range []struct {
@@ -34,7 +34,7 @@ func TestOldestHourAfterChanges(t *testing.T) {
 		{"raised twice", change(raised, 180, on(10)), on(20), on(-10)},
 		{"raised again long after", change(raised, 180, on(300)), on(310), on(220)},
 		{"lowered from for ever", change(UsageRetention{Version: 1}, 30, at), on(10), on(-20)},
-		{"other windows changed", days(30).Changed(30*day, day, day, at), on(10), on(-20)},
+		{"other windows changed", days(30).WithSpans(30*day, day, day, at), on(10), on(-20)},
 	} {
 		assert.Equal(t, test.want, test.r.Oldest(test.now), test.name)
 		stored, err := DecodeUsageRetention(test.r.Item())

@@ -71,7 +71,8 @@ func (s UsageSeries) Partition(k Keys) string {
 	}
 }
 
-// Prefix returns the prefix of the series' sort keys; without a resource that of all resources.
+// Prefix returns the prefix of the sort keys of the series. Without a resource it returns that of all
+// resources.
 func (s UsageSeries) Prefix() string {
 	w := usageWindows[s.Window]
 	prefix := w.others
@@ -88,7 +89,7 @@ func (s UsageSeries) Prefix() string {
 	return prefix + s.Resource + "#"
 }
 
-// Key returns the key of the series' sum for the window that begins at start.
+// Key returns the key of the item with the series' sum for the window that begins at start.
 func (s UsageSeries) Key(k Keys, start time.Time) Key {
 	return Key{s.Partition(k), s.Prefix() + start.UTC().Format(usageWindows[s.Window].layout)}
 }
@@ -145,14 +146,16 @@ type UsageSum struct {
 	Expires int64
 }
 
-// fields returns the sum's counters by the field of their attributes. The maps are the sum's own.
-func (s *UsageSum) fields() map[string]map[string]int64 {
+// countersByField returns the sum's maps of counters by the field of their attributes. They are the maps of s
+// itself, so a change of them changes s.
+func (s *UsageSum) countersByField() map[string]map[string]int64 {
 	return map[string]map[string]int64{
 		fieldNet: s.Net, fieldUnrecorded: s.Unrecorded, fieldUnseen: s.Unseen,
 	}
 }
 
-// Item returns the item of a sum. A daily sum is also listed in the index.
+// Item returns the item that stores the sum. The index lists a daily sum under its day; counters of 0 are left
+// out, except for Net.
 func (s UsageSum) Item(k Keys) Item {
 	item := s.Key(k, s.Start).Attributes()
 	item[attrSummed], item[attrResource] = String(string(s.Kind)), String(s.Resource)
@@ -162,7 +165,7 @@ func (s UsageSum) Item(k Keys) Item {
 	item[attrWindow], item[attrWindowStart] = String(string(s.Window)), String(s.Start.UTC().Format(hourLayout))
 	item[attrEntities] = Number(s.Entities)
 	item[attrFinal] = &types.AttributeValueMemberBOOL{Value: s.Final}
-	for field, values := range s.fields() {
+	for field, values := range s.countersByField() {
 		for limit, n := range values {
 			if n != 0 || field == fieldNet {
 				item[usagePrefix+limit+"_"+field] = Number(n)
@@ -185,7 +188,8 @@ func (s UsageSum) Item(k Keys) Item {
 	return item
 }
 
-// DecodeUsageSum reads a sum of usage. Its error names the key of an item that is not a readable sum.
+// DecodeUsageSum reads a sum of usage. It returns an error with the item's key and a remedy for any other item,
+// and for an unreadable sum.
 func DecodeUsageSum(item Item) (UsageSum, error) {
 	s := UsageSum{Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}}
 	s.Kind, s.Window = UsageKind(Text(item, attrSummed)), UsageWindow(Text(item, attrWindow))
@@ -199,7 +203,7 @@ func DecodeUsageSum(item Item) (UsageSum, error) {
 	}
 	s.Start = start
 	d := decoder{item: item}
-	fields := s.fields()
+	fields := s.countersByField()
 	for _, attr := range slices.Sorted(maps.Keys(item)) {
 		rest, ours := strings.CutPrefix(attr, usagePrefix)
 		i := strings.LastIndexByte(rest, '_')
@@ -228,12 +232,13 @@ type UsagePlace struct {
 	Parent, Plan string
 }
 
-// Close returns the statement that records an entity's place in a snapshot, once, with the growth of its
-// counters since the hours before. It is refused if the snapshot is gone or already closed.
-func (p UsagePlace) Close(gaps map[string]int64) Statement {
+// CloseSnapshot returns the statement that marks a snapshot as closed and stores the entity's parent, plan and
+// gaps in it. Gaps are the growth of counters since an hour before. It fails to apply if the snapshot is gone
+// or already closed.
+func (p UsagePlace) CloseSnapshot(gaps map[string]int64) Statement {
 	b := newStatementBuilder()
-	b.exists(PK)
-	b.absent(attrClosed)
+	b.requireExists(PK)
+	b.requireAbsent(attrClosed)
 	b.setValue(attrClosed, &types.AttributeValueMemberBOOL{Value: true})
 	if p.Parent != "" {
 		b.setValue(attrParentID, String(p.Parent))
@@ -241,27 +246,28 @@ func (p UsagePlace) Close(gaps map[string]int64) Statement {
 	if p.Plan != "" {
 		b.setValue(attrPlan, String(p.Plan))
 	}
-	b.gaps(gaps)
+	b.setGaps(gaps)
 	return b.build()
 }
 
-// Reclose returns the statement that records the growth of counters since the hours before in a closed
-// snapshot.
-func Reclose(gaps map[string]int64) Statement {
+// SetGaps returns the statement that stores gaps, the growth of counters since an hour before, in a closed
+// snapshot. It fails to apply if the snapshot is gone or open.
+func SetGaps(gaps map[string]int64) Statement {
 	b := newStatementBuilder()
-	b.exists(attrClosed)
-	b.gaps(gaps)
+	b.requireExists(attrClosed)
+	b.setGaps(gaps)
 	return b.build()
 }
 
-// gaps sets the gap of each counter in a snapshot.
-func (b *statementBuilder) gaps(gaps map[string]int64) {
+// setGaps sets the gap of each counter in a snapshot, in millitokens.
+func (b *statementBuilder) setGaps(gaps map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(gaps)) {
 		b.setValue(usagePrefix+name+"_"+fieldGap, Number(gaps[name]))
 	}
 }
 
-// ClosedPlace returns the place recorded in a closed snapshot; false if it is open.
+// ClosedPlace returns the entity's parent and plan from a snapshot or sum, and reports whether it is closed.
+// The place means nothing if it is false.
 func ClosedPlace(item Item) (UsagePlace, bool) {
 	closed, _ := item[attrClosed].(*types.AttributeValueMemberBOOL)
 	return UsagePlace{Parent: Text(item, attrParentID), Plan: Text(item, attrPlan)}, closed != nil && closed.Value

@@ -55,7 +55,7 @@ func TestUsageSumCodec(t *testing.T) {
 
 func TestUsagePlace(t *testing.T) {
 	for _, p := range []UsagePlace{{}, {Parent: "team", Plan: "pro"}, {Plan: "pro"}, {Parent: "team"}} {
-		st := p.Close(nil)
+		st := p.CloseSnapshot(nil)
 		assert.Equal(t, "attribute_exists(#0) AND attribute_not_exists(#1)", st.Condition)
 		item, n := Item{}, 0
 		for attr, has := range map[string]bool{attrClosed: true, attrParentID: p.Parent != "", attrPlan: p.Plan != ""} {

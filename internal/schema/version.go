@@ -70,8 +70,8 @@ func (v VersionRecord) Item() Item {
 	return item
 }
 
-// DecodeVersion reads a version item. Writers before 0.6 keep its attributes in a map. ok is false for an
-// absent item.
+// DecodeVersion reads a version item, also in the form of writers before 0.6, which keep its attributes in a
+// map. It returns false for an absent item.
 func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 	if len(item) == 0 {
 		return VersionRecord{}, false
@@ -91,21 +91,21 @@ func DecodeVersion(item Item) (v VersionRecord, ok bool) {
 	return v, true
 }
 
-// MarkNew returns the update that marks a record by the writer as that of a new table: it has no items of the
-// layout before composite items, and no clients of an older version.
+// MarkNew returns the update that marks the version record as that of a new table: it sets CompositeOnly and
+// requires KnownKinds. It fails to apply unless the writer made the record.
 func MarkNew(writer string) Statement {
 	b := newStatementBuilder()
 	b.setValue(attrCompositeOnly, &types.AttributeValueMemberBOOL{Value: true})
 	b.setValue(attrKindsMin, Number(KnownKinds))
-	b.compare(attrUpdatedBy, "=", String(writer))
+	b.requireCompare(attrUpdatedBy, "=", String(writer))
 	return b.build()
 }
 
-// RaiseKinds returns the update of the version record that requires clients to know a generation of kinds,
-// unless it requires that already.
+// RaiseKinds returns the update of the version record that requires clients to know a generation of kinds. It
+// fails to apply without a record, or if the record requires that generation or a later one already.
 func RaiseKinds(generation int64) Statement {
 	b := newStatementBuilder()
-	b.exists(PK)
+	b.requireExists(PK)
 	b.setValue(attrKindsMin, Number(generation))
 	known := b.name(attrKindsMin)
 	b.require("(attribute_not_exists(" + known + ") OR " + known + " < " + b.value(Number(generation)) + ")")
@@ -131,7 +131,7 @@ const (
 	ClientTooOld
 )
 
-// Standing compares the record with the client's layout and with the client's own version.
+// Standing returns the relation of the record's layout to a client with the given layout and version.
 func (v VersionRecord) Standing(layout, client string) Standing {
 	theirs, readable := parseVersion(v.Schema)
 	ours, _ := parseVersion(layout)
@@ -184,8 +184,8 @@ func (n versionNumber) before(other versionNumber) bool {
 	return false
 }
 
-// parseVersion reads 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef. Only the three numbers count; missing
-// ones are 0. It returns false for other text.
+// parseVersion parses 1.2.3, v1.2, 1.2.3-rc1 and 0.1.0.dev123+gabcdef. Only the first three numbers count;
+// missing ones are 0. It returns false for other text.
 func parseVersion(s string) (n versionNumber, ok bool) {
 	s = strings.TrimPrefix(s, "v")
 	if i := strings.IndexAny(s, "-+"); i >= 0 {
@@ -204,8 +204,9 @@ func parseVersion(s string) (n versionNumber, ok bool) {
 	return n, true
 }
 
-// MarkedVersion returns the version item with the mark, and the condition that old, which it replaces, is
-// still as read. old may be nil. A layout older than the client's becomes the client's.
+// MarkedVersion returns the version item with the mark CompositeOnly, written by writer at now, and the
+// condition that old is still as read. An absent old is nil. A missing layout, or one older than the client's,
+// becomes the client's.
 func MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
 	record, _ := DecodeVersion(old)
 	if standing := record.Standing(layout, client); standing == Missing || standing == Older {

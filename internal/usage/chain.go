@@ -89,9 +89,9 @@ func Breaks(u schema.UsageSnapshot, ends Ends) []Break {
 			}
 			continue
 		}
-		since := s.Since(end.Last)
+		since := s.AddGap(end.Last)
 		if schema.OtherBucket(end.Bucket, u.Buckets.First) {
-			since = s.Anew(end.Last)
+			since = s.InNewBucket(end.Last)
 		}
 		b := Break{Limit: name, Kind: Between, Missing: since.Missing - s.Missing, Unseen: since.Unseen - s.Unseen, Last: end.Last, Since: end.Hour}
 		if b.Missing != 0 || b.Unseen != 0 {

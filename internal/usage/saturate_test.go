@@ -72,7 +72,7 @@ func TestChangesAndGapsFit(t *testing.T) {
 			changes := []Change{change(1, 0, counters{"rpm": most - sign}, counters{"rpm": sign}), change(2, 0, counters{"rpm": from}, counters{"rpm": from - sign})}
 			got, last := new(big.Int), least
 			for _, f := range Folds(changes, 0) {
-				s := f.Since(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": {Limit: "rpm", Last: last}}}).Spans[0]
+				s := f.AddGaps(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": {Limit: "rpm", Last: last}}}).Spans[0]
 				got.Add(got, big.NewInt(s.Missing))
 				last = s.Last
 			}
@@ -112,7 +112,7 @@ func TestFoldsAreExact(t *testing.T) {
 			require.Len(t, f.Spans, 1)
 			gotNet.Add(&gotNet, big.NewInt(f.Spans[0].Net))
 			gotDropped.Add(&gotDropped, big.NewInt(f.Spans[0].Dropped))
-			s := f.Since(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": seen}}).Spans[0]
+			s := f.AddGaps(&schema.UsageSnapshot{Hour: noon, Spans: map[string]schema.UsageSpan{"rpm": seen}}).Spans[0]
 			gotMissing.Add(&gotMissing, big.NewInt(s.Missing))
 			seen.Last = s.Last
 		}

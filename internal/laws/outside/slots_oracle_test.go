@@ -128,7 +128,7 @@ func (o *slotsOracle) committed(w ddbmem.Write) {
 		}
 	}
 	o.wide[entity] = append(o.wide[entity], wideSince{time.Now(), all})
-	if _, _, _, was := takenSlots(before); was != is || before != nil && image != nil && string(before.Of()) != string(image.Of()) {
+	if _, _, _, was := takenSlots(before); was != is || before != nil && image != nil && string(before.IncarnationID()) != string(image.IncarnationID()) {
 		for _, l := range o.leases {
 			l.sure[entity] = never
 		}

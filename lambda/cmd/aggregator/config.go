@@ -37,23 +37,23 @@ type place struct{ bucket, prefix, key string }
 // mostDays bounds the retention: a century.
 const mostDays = 36_500
 
-// readConfig reads the configuration from environment variables. Its error joins all faults.
+// readConfig reads the configuration from environment variables. Its error joins the faults of all of them.
 func readConfig(getenv func(string) string) (config, error) {
 	c := config{table: getenv(envTable)}
 	var errs []error
 	if c.table == "" {
 		errs = append(errs, fmt.Errorf("%s is not set; give the name of the table whose stream calls the function", envTable))
 	}
-	days, err := number(getenv, envRetention, 0, mostDays)
+	days, err := intVariable(getenv, envRetention, 0, mostDays)
 	switch c.retention = time.Duration(days) * 24 * time.Hour; {
 	case err != nil:
 		errs = append(errs, err)
 	case getenv(envRetention) != "" && days == 0:
 		c.retention = -1
 	}
-	c.writers, err = number(getenv, envWriters, 1, 1000)
+	c.writers, err = intVariable(getenv, envWriters, 1, 1000)
 	errs = append(errs, err)
-	c.tries, err = number(getenv, envTries, 1, 100)
+	c.tries, err = intVariable(getenv, envTries, 1, 100)
 	errs = append(errs, err)
 	c.archive = place{getenv(envBucket), getenv(envPrefix), getenv(envKMSKey)}
 	if c.archive.bucket == "" && c.archive != (place{}) {
@@ -67,9 +67,9 @@ func readConfig(getenv func(string) string) (config, error) {
 	return c, errors.Join(errs...)
 }
 
-// number parses the environment variable name as a whole number from least to most. It returns 0 if the
-// variable is not set.
-func number(getenv func(string) string, name string, least, most int) (int, error) {
+// intVariable returns the environment variable name as a whole number from least to most; 0 if it is not set.
+// It fails for any other value.
+func intVariable(getenv func(string) string, name string, least, most int) (int, error) {
 	text := getenv(name)
 	if text == "" {
 		return 0, nil

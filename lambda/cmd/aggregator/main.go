@@ -30,7 +30,7 @@ var version = "devel"
 // main starts the Lambda function. If its configuration is invalid, it logs the error and exits
 // with 1.
 func main() {
-	handler, err := function(context.Background(), os.Getenv, os.Stdout)
+	handler, err := newFunction(context.Background(), os.Getenv, os.Stdout)
 	if err != nil {
 		slog.New(slog.NewJSONHandler(os.Stdout, nil)).Error("the function cannot start", "version", version, "error", err)
 		os.Exit(1)
@@ -38,9 +38,9 @@ func main() {
 	awslambda.Start(handler)
 }
 
-// function returns the handler for the environment: an archiver if a bucket is set, else the
-// aggregator. It writes its log to w.
-func function(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
+// newFunction returns the Lambda handler for the environment: an archiver if a bucket is set, else the
+// aggregator of usage. It writes its log and metrics to w, and fails for an invalid configuration.
+func newFunction(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
 	c, err := readConfig(getenv)
 	if err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func function(ctx context.Context, getenv func(string) string, w io.Writer) (*la
 	return newHandler(awsclient.FromConfig(loaded), c, w)
 }
 
-// newArchiver returns the function that copies expired items of the stream into files of the S3
-// bucket. It writes its log and metrics to w.
+// newArchiver returns the Lambda handler that writes expired items of the stream into files of the S3 bucket.
+// It writes its log and metrics to w.
 func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
 	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
 	if c.archive.key != "" {
@@ -71,25 +71,25 @@ func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, e
 		return nil, err
 	}
 	logger := newLogger(c, w).With("bucket", c.archive.bucket)
-	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", orDefault(c.tries == 0, strconv.Itoa(c.tries)))
+	logger.Info("the function starts", "prefix", c.archive.prefix, "tries", configuredText(c.tries == 0, strconv.Itoa(c.tries)))
 	return lambda.NewHandler(files.Process, nil, &lambda.Options{Tries: c.tries, Logger: logger, Observe: lambda.ArchiveMetrics(w, c.table)})
 }
 
-// newLogger returns the function's log.
+// newLogger returns a JSON log to w with the configured level, the version and the table.
 func newLogger(c config, w io.Writer) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level})).With("version", version, "table", c.table)
 }
 
-// orDefault returns "default" if none is true, else the configured value, for the log.
-func orDefault(none bool, configured string) string {
+// configuredText returns "default" if none is true, else the configured value, for the log.
+func configuredText(none bool, configured string) string {
 	if none {
 		return "default"
 	}
 	return configured
 }
 
-// newHandler returns the function that counts usage in the table c.table through client. It writes
-// its log and metrics to w.
+// newHandler returns the Lambda handler that counts usage of the table c.table, and closes its hours on a
+// schedule. It writes its log and metrics to w.
 func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {
@@ -103,7 +103,7 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 	if err != nil {
 		return nil, err
 	}
-	logger.Info("the function starts", "retention", orDefault(c.retention == 0, c.retention.String()), "tries", orDefault(c.tries == 0, strconv.Itoa(c.tries)))
+	logger.Info("the function starts", "retention", configuredText(c.retention == 0, c.retention.String()), "tries", configuredText(c.tries == 0, strconv.Itoa(c.tries)))
 	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
 		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),
 	})

@@ -53,7 +53,7 @@ DYNALIMIT_WRITERS is "0"; give a whole number from 1 to 1000
 DYNALIMIT_TRIES is "-1"; give a whole number from 1 to 100
 DYNALIMIT_ARCHIVE_PREFIX or DYNALIMIT_ARCHIVE_KMS_KEY is set, and DYNALIMIT_ARCHIVE_BUCKET is not; give the name of the bucket, or neither
 DYNALIMIT_LOG_LEVEL is "loud"; give debug, info, warn or error`, err.Error())
-	_, err = function(t.Context(), environment(nil), &bytes.Buffer{})
+	_, err = newFunction(t.Context(), environment(nil), &bytes.Buffer{})
 	assert.ErrorContains(t, err, envTable)
 }
 

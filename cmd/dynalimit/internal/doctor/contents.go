@@ -90,7 +90,7 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if seen == mostSources {
 		return []tables.Finding{tables.Fine("the first %d sources can be read, the others were not checked", seen)}
 	}
-	return []tables.Finding{tables.Fine("%s, all can be read", notation.Many(seen, "source"))}
+	return []tables.Finding{tables.Fine("%s, all can be read", notation.CountText(seen, "source"))}
 }
 
 // findUnreadable returns a finding for each configuration that cannot be decoded. It reads all at
@@ -163,7 +163,7 @@ func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 			Fix: v.tableCommand("system set rpm=100"),
 		}
 	}
-	return tables.Fine("%s", notation.Many(len(config.Limits), "limit"))
+	return tables.Fine("%s", notation.CountText(len(config.Limits), "limit"))
 }
 
 // deleteItemCommand returns a command of the AWS CLI that deletes an item and prints its old value.

@@ -31,7 +31,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	there := map[string]bool{"": true}
 	for e, err := range admin.New(v.Limits).Entities.List(ctx) {
 		if err != nil {
-			return tables.CannotCheck("%s; %s were read", v.explainError(err), notation.Many(len(records), "record"))
+			return tables.CannotCheck("%s; %s were read", v.explainError(err), notation.CountText(len(records), "record"))
 		}
 		records, there[e.ID] = append(records, e), true
 		if len(records) == mostSources {
@@ -49,7 +49,7 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 		}
 	}
 	if wrong = append(failing, wrong...); len(wrong) == 0 {
-		found := notation.Many(len(records), "record")
+		found := notation.CountText(len(records), "record")
 		if detached > 0 {
 			found += fmt.Sprintf(", %d with a parent that does not count (detached)", detached)
 		}

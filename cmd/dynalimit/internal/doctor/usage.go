@@ -39,9 +39,9 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if late <= closedLate {
 		return tables.Fine("%s", closed)
 	}
-	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.Wait(late))
+	means := fmt.Sprintf("nobody has closed any for %s: the stream keeps records for a day, and then they are gone", notation.WaitText(late))
 	if late > recordsKept {
-		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show the usage meanwhile, in the hour of each one's next record", notation.Wait(late))
+		means = fmt.Sprintf("nobody has closed any for %s: records of usage are lost; when the stream is followed again, counters show the usage meanwhile, in the hour of each one's next record", notation.WaitText(late))
 	}
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }

@@ -47,7 +47,7 @@ func (s ArchiveStatus) Text() string {
 
 // Done lists the numbers of archived and skipped items and of retries.
 func (s ArchiveStatus) Done() string {
-	parts := []string{notation.Number(s.Archived) + " archived"}
+	parts := []string{notation.GroupedNumber(s.Archived) + " archived"}
 	parts = appendCount(parts, s.Skipped, "skipped", "skipped")
 	parts = appendCount(parts, s.Retries, "retry", "retries")
 	return strings.Join(parts, ", ")

@@ -14,11 +14,11 @@ const mostGaps = 5
 
 // gapText describes a gap for people: the limit, the entity, the hour, and the missing amount.
 func gapText(g aggregator.Gap) string {
-	what := notation.Tokens(g.Missing) + " without a record"
+	what := notation.GroupedTokens(g.Missing) + " without a record"
 	if g.Unseen > 0 {
-		what = notation.Many(g.Unseen, "bucket") + " whose end nobody saw"
+		what = notation.CountText(g.Unseen, "bucket") + " whose end nobody saw"
 		if g.Missing != 0 {
-			what += ", and " + notation.Tokens(g.Missing) + " without a record"
+			what += ", and " + notation.GroupedTokens(g.Missing) + " without a record"
 		}
 	}
 	return fmt.Sprintf("gap: %s of %s, %s in the hour of %s: %s", g.Limit, g.Entity, g.Resource, g.Hour.UTC().Format("2006-01-02 15:04"), what)
@@ -28,7 +28,7 @@ func gapText(g aggregator.Gap) string {
 func (s Status) Text() string {
 	text := readingText(s.Shards, s.Behind, s.Gathered)
 	if read := s.Counted + s.Repeated + s.Ignored; read > s.Counted {
-		text += ", " + notation.Number(read) + " read" // most records of an apply count nothing
+		text += ", " + notation.GroupedNumber(read) + " read" // most records of an apply count nothing
 	}
 	return text + ", " + s.Done()
 }
@@ -37,20 +37,20 @@ func (s Status) Text() string {
 func readingText(shards int, behind time.Duration, gathered int) string {
 	how := "no shards: others read them, or there are none yet"
 	if shards > 0 {
-		how = notation.Many(shards, "shard") + ", up to date"
+		how = notation.CountText(shards, "shard") + ", up to date"
 		if behind > 0 {
-			how = notation.Many(shards, "shard") + ", " + notation.Wait(behind.Truncate(time.Second)) + " behind"
+			how = notation.CountText(shards, "shard") + ", " + notation.WaitText(behind.Truncate(time.Second)) + " behind"
 		}
 	}
 	if gathered > 0 {
-		how += ", " + notation.Number(int64(gathered)) + " waiting"
+		how += ", " + notation.GroupedNumber(int64(gathered)) + " waiting"
 	}
 	return how
 }
 
 // Done lists the numbers of counted records, closed hours, gaps, skipped records and retries.
 func (s Status) Done() string {
-	parts := []string{notation.Number(s.Counted) + " counted"}
+	parts := []string{notation.GroupedNumber(s.Counted) + " counted"}
 	parts = appendCount(parts, s.Repeated, "repeated", "repeated")
 	parts = appendCount(parts, s.HoursClosed, "hour closed", "hours closed")
 	parts = appendCount(parts, s.HoursFinal, "hour final", "hours final")
@@ -68,5 +68,5 @@ func appendCount(parts []string, n int64, one, more string) []string {
 	if n == 0 {
 		return parts
 	}
-	return append(parts, notation.Number(n)+" "+notation.Words(n, one, more))
+	return append(parts, notation.GroupedNumber(n)+" "+notation.Plural(n, one, more))
 }

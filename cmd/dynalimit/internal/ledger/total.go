@@ -47,7 +47,7 @@ func (b *Book) Add(u aggregator.Usage) {
 		for len(t.Series) <= column {
 			t.Series = append(t.Series, 0)
 		}
-		t.Series[column] = notation.Sum(t.Series[column], l.Consumed)
+		t.Series[column] = notation.SaturatedSum(t.Series[column], l.Consumed)
 	}
 }
 
@@ -85,11 +85,11 @@ func (b *Book) Totals() []Total {
 // SumUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
 // name is a's.
 func SumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
-	a.Consumed = notation.Sum(a.Consumed, b.Consumed)
-	a.Pending = notation.Sum(a.Pending, b.Pending)
-	a.Passed = notation.Sum(a.Passed, b.Passed)
-	a.Unrecorded = notation.Sum(a.Unrecorded, b.Unrecorded)
-	a.Unseen = notation.Sum(a.Unseen, b.Unseen)
+	a.Consumed = notation.SaturatedSum(a.Consumed, b.Consumed)
+	a.Pending = notation.SaturatedSum(a.Pending, b.Pending)
+	a.Passed = notation.SaturatedSum(a.Passed, b.Passed)
+	a.Unrecorded = notation.SaturatedSum(a.Unrecorded, b.Unrecorded)
+	a.Unseen = notation.SaturatedSum(a.Unseen, b.Unseen)
 	a.Unit = cmp.Or(b.Unit, a.Unit)
 	if len(b.ByModel) > 0 {
 		sum := maps.Clone(a.ByModel)
@@ -97,7 +97,7 @@ func SumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 			sum = map[string]int64{}
 		}
 		for model, n := range b.ByModel {
-			sum[model] = notation.Sum(sum[model], n)
+			sum[model] = notation.SaturatedSum(sum[model], n)
 		}
 		a.ByModel = sum
 	}

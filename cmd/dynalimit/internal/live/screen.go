@@ -50,9 +50,9 @@ func (s Screen) cutLine(line string) string {
 func (s Screen) headLines() []string {
 	parts := []string{s.Last.At.Format("15:04:05 MST")}
 	if s.Choices != nil {
-		parts = append(parts, notation.Many(len(s.Choices), "resource"))
+		parts = append(parts, notation.CountText(len(s.Choices), "resource"))
 	} else {
-		parts = append(parts, notation.Many(len(s.Rows), "limit")+" of "+notation.Many(len(s.Last.Buckets), "bucket"))
+		parts = append(parts, notation.CountText(len(s.Rows), "limit")+" of "+notation.CountText(len(s.Last.Buckets), "bucket"))
 	}
 	if s.Last.Units > 0 {
 		parts = append(parts, fmt.Sprintf("%.4g read units", s.Last.Units))
@@ -70,9 +70,9 @@ func (s Screen) headLines() []string {
 // leftOutText returns a sentence about the buckets that the reading left out.
 func (s Screen) leftOutText() string {
 	if s.Last.Read > 0 {
-		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.Number(int64(s.Last.Read)))
+		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.GroupedNumber(int64(s.Last.Read)))
 	}
-	return "Not all: " + notation.Many(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
+	return "Not all: " + notation.CountText(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
 }
 
 // bodyLines returns the rows with their titles, the resources to choose from, or advice if there
@@ -160,22 +160,22 @@ func (s Screen) fittingColumns() []column {
 	used := s.fitWidth(column{title: "USED", right: true, text: usedText, paint: paintUsed})
 	left := s.fitWidth(column{title: "LEFT", right: true, text: func(r Row) string {
 		if r.InFlight != nil {
-			return notation.Number(*r.InFlight) + " of " + notation.Number(r.Burst) + " in flight"
+			return notation.GroupedNumber(*r.InFlight) + " of " + notation.GroupedNumber(r.Burst) + " in flight"
 		}
-		return notation.InUnit(r.Unit, r.Remaining) + " of " + notation.InUnit(r.Unit, r.Burst)
+		return notation.AmountInUnit(r.Unit, r.Remaining) + " of " + notation.AmountInUnit(r.Unit, r.Burst)
 	}})
 	rate := s.fitWidth(column{title: "TAKEN", right: true, text: rateText})
 	full := s.fitWidth(column{title: "FULL IN", right: true, text: func(r Row) string {
 		if r.InFlight != nil {
 			return "-"
 		}
-		return notation.Wait(r.Full)
+		return notation.WaitText(r.Full)
 	}})
 	ends := s.fitWidth(column{title: "WINDOW ENDS IN", right: true, text: func(r Row) string {
 		if r.WindowEnds.IsZero() {
 			return "-"
 		}
-		return notation.Wait(r.WindowEnds.Sub(s.Last.At))
+		return notation.WaitText(r.WindowEnds.Sub(s.Last.At))
 	}})
 	fits := s.fitWidth(column{title: "FITS IN", right: true, text: fitsText})
 
@@ -285,5 +285,5 @@ func fitsText(r Row) string {
 	case *r.Fits == 0:
 		return "now"
 	}
-	return notation.Wait(*r.Fits)
+	return notation.WaitText(*r.Fits)
 }

@@ -55,9 +55,9 @@ func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 		b, after := is[name]
 		switch {
 		case !before:
-			fields = append(fields, Field{Name: name, To: notation.Describe(b)})
+			fields = append(fields, Field{Name: name, To: notation.DescribeLimit(b)})
 		case !after:
-			fields = append(fields, Field{Name: name, From: notation.Describe(a)})
+			fields = append(fields, Field{Name: name, From: notation.DescribeLimit(a)})
 		default:
 			fields = append(fields, limitDifference(name, a, b)...)
 		}
@@ -90,7 +90,7 @@ func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add("reserve", notation.ReserveText(a), notation.ReserveText(b))
 	add("hold", heldText(a.Hold), heldText(b.Hold))
 	add("longest", heldText(a.Longest), heldText(b.Longest))
-	add("alert_at", notation.Percents(a.AlertAt), notation.Percents(b.AlertAt))
+	add("alert_at", notation.PercentsText(a.AlertAt), notation.PercentsText(b.AlertAt))
 	add("shadow", boolText(a.Shadow), boolText(b.Shadow))
 	return fields
 }

@@ -173,13 +173,13 @@ func amountOf(n int64) string {
 	if n < 10_000 {
 		return strconv.FormatInt(n, 10)
 	}
-	return strings.ReplaceAll(notation.Number(n), ",", "_")
+	return strings.ReplaceAll(notation.GroupedNumber(n), ",", "_")
 }
 
 // parseAmount parses a number of tokens, such as 10k. Its second result is the fault of the text,
 // or "".
 func parseAmount(text string) (amount, string) {
-	n, err := notation.Count(text)
+	n, err := notation.ParseCount(text)
 	if err != nil || n < 1 || n > mostTokens {
 		return 0, fmt.Sprintf("is %q: write a whole number of 1 to 10^12, such as %s", text, notation.ExampleCount)
 	}
@@ -233,7 +233,7 @@ func parseCapacity(text string) (capacity, string) {
 		}
 		return capacity(amountOf(int64(n))), ""
 	}
-	if n, err := notation.Micros(text); err != nil || n < 1 || n > mostTokens {
+	if n, err := notation.ParseDollars(text); err != nil || n < 1 || n > mostTokens {
 		return "", fmt.Sprintf("is %q: write dollars of $0.000001 to $1000000, with up to six decimals", text)
 	}
 	return capacity(text), ""
@@ -244,9 +244,9 @@ func (c capacity) inDollars() bool { return strings.HasPrefix(string(c), "$") }
 
 // number returns the capacity in tokens, or in micro-dollars for money.
 func (c capacity) number() int64 {
-	read := notation.Count
+	read := notation.ParseCount
 	if c.inDollars() {
-		read = notation.Micros
+		read = notation.ParseDollars
 	}
 	n, _ := read(string(c)) // parseCapacity has validated it
 	return n

@@ -25,7 +25,7 @@ func reserveOf(l dynalimit.Limit) reserve {
 
 // parseReserve parses a reserve. Its second result is the fault of the text, or "".
 func parseReserve(text string) (reserve, string) {
-	if _, err := notation.ReserveOf(dynalimit.Limit{Capacity: 1, Unit: dynalimit.USD}, text); err != nil {
+	if _, err := notation.ParseReserve(dynalimit.Limit{Capacity: 1, Unit: dynalimit.USD}, text); err != nil {
 		return "", "is no reserve: write a number, a part of the burst up to 50%, or none"
 	}
 	return reserve(text), ""
@@ -33,7 +33,7 @@ func parseReserve(text string) (reserve, string) {
 
 // isNumber reports whether the reserve is a number without a unit.
 func (r reserve) isNumber() bool {
-	_, err := notation.Count(string(r))
+	_, err := notation.ParseCount(string(r))
 	return err == nil
 }
 
@@ -48,7 +48,7 @@ func (r reserve) MarshalYAML() (any, error) {
 
 // MarshalJSON writes a number or a text.
 func (r reserve) MarshalJSON() ([]byte, error) {
-	if n, err := notation.Count(string(r)); err == nil {
+	if n, err := notation.ParseCount(string(r)); err == nil {
 		return json.Marshal(n)
 	}
 	return json.Marshal(string(r))
@@ -60,7 +60,7 @@ func (r reserve) withReserve(l dynalimit.Limit) (dynalimit.Limit, error) {
 	if r == "" {
 		return l, nil
 	}
-	n, err := notation.ReserveOf(l, string(r))
+	n, err := notation.ParseReserve(l, string(r))
 	if err == nil && n > l.Burst/2 {
 		err = errors.New("is more than half of the burst: write at most 50%")
 	}

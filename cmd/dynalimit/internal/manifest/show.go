@@ -81,7 +81,7 @@ func Summary(p Plan, file string) string {
 
 // countText formats a number, as manifests write it, with its noun.
 func countText(n int, one, more string) string {
-	return amountOf(int64(n)) + " " + notation.Words(n, one, more)
+	return amountOf(int64(n)) + " " + notation.Plural(n, one, more)
 }
 
 // Size describes the size of a manifest.

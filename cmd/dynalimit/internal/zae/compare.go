@@ -161,6 +161,6 @@ func (t *translator) reportUndecidedParents() {
 	}
 	delete(children, "")
 	for parent, n := range children {
-		t.addLack("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it, and no detached, where they did (%d %s)", n, notation.Words(n, "child", "children"))
+		t.addLack("entity "+parent, "each call said whether it charges this parent, and the manifest says no: write 'cascade: true' below it, and no detached, where they did (%d %s)", n, notation.Plural(n, "child", "children"))
 	}
 }

@@ -75,7 +75,7 @@ func (s stored) convertLimit(name string) (l dynalimit.Limit, without bool, lack
 	}
 	if session, is := s.numberField("rsa"); is {
 		return l, true, fmt.Sprintf("%s of each %s from its first use: there are no such windows here; write a quota of the calendar, such as {capacity: %d, window: day}, or a bucket",
-			notation.Number(capacity), notation.PeriodText(time.Duration(session)*time.Second), capacity), ""
+			notation.GroupedNumber(capacity), notation.PeriodText(time.Duration(session)*time.Second), capacity), ""
 	}
 	if compact := s.textField("rsched"); compact != "" {
 		window, why := windowOf(compact, schema.Text(s.item, "sched_tz"))

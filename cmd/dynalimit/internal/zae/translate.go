@@ -263,7 +263,7 @@ func checkName(name string, check func(string) string) string {
 func describeLimits(limits []dynalimit.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
-		texts[i] = l.Name + " " + notation.Describe(l)
+		texts[i] = l.Name + " " + notation.DescribeLimit(l)
 	}
 	return strings.Join(texts, ", ")
 }
