@@ -208,7 +208,7 @@ func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
 // not wait. ok is false if no place in the line holds its amounts.
 func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Promises, ok bool) {
 	c := x.claims()
-	p := c.of(r.Batch).placeFor(amounts, nil, r.Now)
+	p := c.ofClass(r.Batch).placeFor(amounts, nil, r.Now)
 	if p == nil {
 		return nil, false
 	}

@@ -93,7 +93,7 @@ func (c *claims) placeFor(amounts []plan.Signed, used []*place, now int64) *plac
 // placeOf chooses the place in the line of an op that does not wait, stores it in the op and returns it.
 // earlier are the ops before it in the write. It returns nil for a prefetch, and if no place fits.
 func (c *claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
-	c = c.of(o.Batch)
+	c = c.ofClass(o.Batch)
 	if o.place = nil; len(c.places) == 0 || o.Rank != LastRank || o.Prefetch {
 		return nil
 	}

@@ -325,8 +325,8 @@ func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return c.leftTo(rank, nil, r, nil)
 }
 
-// of returns the claims of a class of waiters.
-func (c *claims) of(batch bool) *claims {
+// ofClass returns the claims of a class of waiters.
+func (c *claims) ofClass(batch bool) *claims {
 	switch {
 	case !batch:
 		return c
@@ -339,7 +339,7 @@ func (c *claims) of(batch bool) *claims {
 // leaves reports whether a take must leave anything to waiters, or to a reservation of another process.
 func (c *claims) leaves(r plan.Reading) bool {
 	if r.Batch {
-		if own := c.of(true); len(own.heads) > 0 || r.IsReserved(own.contest.Lane) {
+		if own := c.ofClass(true); len(own.heads) > 0 || r.IsReserved(own.contest.Lane) {
 			return true
 		}
 		r.Batch = false
@@ -355,7 +355,7 @@ func (c *claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *place
 	if own := c; r.Batch {
 		r.Batch = false
 		c.promise(&f, LastRank, carried, r, nil)
-		r.Batch, own = true, c.of(true)
+		r.Batch, own = true, c.ofClass(true)
 		own.promise(&f, rank, carried, r, p)
 	} else {
 		own.promise(&f, rank, carried, r, p)

@@ -202,7 +202,7 @@ func (o *slotsOracle) admitted(m *wired, lease *dynalimit.Lease, n int64, began 
 	}
 	for entity := range l.slots {
 		if l.sure[entity].IsZero() {
-			o.judge(l, entity)
+			o.judgeSlots(l, entity)
 		}
 	}
 }
@@ -210,9 +210,9 @@ func (o *slotsOracle) admitted(m *wired, lease *dynalimit.Lease, n int64, began 
 // isSlots reports whether a status is that of the limit of calls in flight.
 func isSlots(s dynalimit.LimitStatus) bool { return s.Limit.Name == slots && s.Limit.Hold > 0 }
 
-// judge checks that the calls that surely have slots, with a new one, are no more than the slots. The last of their
+// judgeSlots checks that the calls that surely have slots, with a new one, are no more than the slots. The last of their
 // takes landed after each of them had begun.
-func (o *slotsOracle) judge(newest *slotLease, entity string) {
+func (o *slotsOracle) judgeSlots(newest *slotLease, entity string) {
 	now, since, sum := time.Now(), newest.began, int64(0)
 	for _, l := range o.leases {
 		if l.ended || now.Sub(l.began) > o.longest-time.Second || !l.died.IsZero() && (o.faults || now.Sub(l.died) > o.leastHold()/4) {
