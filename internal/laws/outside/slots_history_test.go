@@ -362,7 +362,7 @@ func (h *slotsHistory) acquire(r *rand.Rand, m *wired) {
 			defer cancel()
 			began := time.Now()
 			lease, err := call(ctx, entity, "gpt-4", amounts)
-			if h.recordAnswer(m, err); err == nil {
+			if h.recordError(m, err); err == nil {
 				h.oracle.admitted(m, lease, amounts[slots], began, h.entities[level:])
 			}
 		})
@@ -380,7 +380,7 @@ func (h *slotsHistory) consume(r *rand.Rand) {
 	ctx, cancel := h.context(r)
 	defer cancel()
 	err := l.Consume(ctx, dynalimit.Amounts{slots: 1})
-	h.recordAnswer(l.of, err)
+	h.recordError(l.of, err)
 	h.oracle.consumed(l, err)
 }
 
@@ -405,19 +405,19 @@ func (h *slotsHistory) end(r *rand.Rand, callers int) {
 			case 1:
 				err = l.Settle(ctx, dynalimit.Amounts{slots: 0})
 			case 2:
-				err = l.SettleSoon(ctx, nil, func(err error) { h.recordAnswer(l.of, err) })
+				err = l.SettleSoon(ctx, nil, func(err error) { h.recordError(l.of, err) })
 			default:
 				err = l.Rollback(ctx)
 			}
-			h.recordAnswer(l.of, err)
+			h.recordError(l.of, err)
 		})
 	}
 	group.Wait()
 	h.oracle.count("ended")
 }
 
-// recordAnswer notes an error that this history cannot explain.
-func (h *slotsHistory) recordAnswer(m *wired, err error) {
+// recordError notes an error that this history cannot explain.
+func (h *slotsHistory) recordError(m *wired, err error) {
 	var wrong *dynalimit.ValidationError
 	troubled := h.faults || h.cuts || m.dead.Load()
 	switch {
