@@ -20,8 +20,9 @@ func (r *shardReader) processGathered(ctx context.Context) error {
 	return nil
 }
 
-// storeGathered processes the gathered records and stores the checkpoint, without dropping them. Meanwhile it
-// reports the lag every options.Poll. It fails only if ctx ends.
+// storeGathered processes the gathered records and leaves them in r.gathered. It stores a checkpoint if any was
+// usage, or was skipped after its last try. Meanwhile it reports the lag every options.Poll. It fails only if
+// ctx ends.
 func (r *shardReader) storeGathered(ctx context.Context) error {
 	defer r.repeatLag()()
 	counted, err := r.processAll(ctx)

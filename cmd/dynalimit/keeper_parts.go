@@ -42,8 +42,9 @@ func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper
 	return parts, closing, err
 }
 
-// inMemory sets the client in parts to an engine in this process, and the keys. Without --keyset it
-// makes new keys. The returned function closes both.
+// inMemory sets the client in parts to an engine in this process, the principal to "keeper", and the keys: from
+// --keyset or the environment, else new ones. The returned function closes the engine and ends the watch of the
+// keys.
 func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")

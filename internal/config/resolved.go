@@ -318,8 +318,8 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	return &Fallback{compiled: *Compile(limits, sources.Options, false, 0, 0)}
 }
 
-// WithStamps returns the limiter's own limits as the configuration of a bucket, with the given stamps of a
-// read.
+// WithStamps returns the limiter's own limits as a bucket's configuration, as if it had been read at readAt
+// (Unix ms). tick orders that read among the reads of this process.
 func (f *Fallback) WithStamps(readAt, tick int64) *plan.Config {
 	c := f.compiled
 	c.ReadAt, c.Tick = readAt, tick

@@ -95,7 +95,7 @@ func (b *Breaker) answersAnew(ctx context.Context, began time.Time) bool {
 	b.mu.Unlock()
 	k := b.checks.findCheck(began)
 	if k == nil && asks {
-		k = b.checks.startCheck(b.opts.Probe)
+		k = b.checks.startProbe(b.opts.Probe)
 	}
 	if k == nil {
 		return false
@@ -119,9 +119,9 @@ func (c *checks) findCheck(request time.Time) *check {
 	return nil
 }
 
-// startCheck starts a check. It returns nil if the last one began within flapWithin. A connection opened so
-// recently is not checked again: if it is silent, the cause is the bucket or the table.
-func (c *checks) startCheck(request func(context.Context) error) *check {
+// startProbe sends request on a new connection in the background, to see whether the table still answers. It
+// returns nil if the last probe began within flapWithin: a connection that new is not the cause of the silence.
+func (c *checks) startProbe(request func(context.Context) error) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()

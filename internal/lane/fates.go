@@ -276,14 +276,14 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 		r := a.unwritten()
 		r.Unconfirmed = r.Unconfirmed && !t.brings
 		if r.Unconfirmed {
-			t.doubtHidden(t.carried, a)
+			t.addHiddenDoubt(t.carried, a)
 		}
 		t.endOps(t.carried, r)
 	case t.brings:
 		t.decideAgain(t.carried)
 	case a.Verdict == ddb.Landed:
 		if a.hidden > 0 {
-			t.doubtHidden(t.carried, a)
+			t.addHiddenDoubt(t.carried, a)
 		}
 		t.learnt.halvings = max(0, t.learnt.halvings-1)
 		r := Result{Image: a.Image, Now: t.view.Now, Config: t.view.Config, Err: a.Err}
@@ -309,7 +309,7 @@ func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	}
 	prefetches, left := splitOps(left, func(o *Op) bool { return o.Prefetch })
 	t.endOps(prefetches, Result{Denied: true, Unconfirmed: a.hidden > 0})
-	t.doubtHidden(left, a)
+	t.addHiddenDoubt(left, a)
 	t.decideAgain(t.denyUnfit(left, a, waiting))
 }
 
@@ -330,9 +330,9 @@ func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Dur
 	t.endOps(ended, Result{Err: err})
 }
 
-// doubtHidden adds to t.doubt the amounts that unanswered tries may have charged for the ops, once for each
-// such try.
-func (t *decision) doubtHidden(ops []*Op, a Answer) {
+// addHiddenDoubt adds the charges of ops to t.doubt once for each of a.hidden, the unanswered tries that may
+// have landed in addition to the answered one.
+func (t *decision) addHiddenDoubt(ops []*Op, a Answer) {
 	for range a.hidden {
 		for _, o := range ops {
 			t.doubt = plan.Plus(t.doubt, o.charged())

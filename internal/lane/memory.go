@@ -479,8 +479,8 @@ func (p *Pause) Lift() {
 	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
 }
 
-// learn takes the end that an image of the bucket shows at now, 0 without a pause. A later end
-// lengthens the pause. If it is gone or earlier, some process lifted the pause.
+// learn updates the pause by the end that an image of the bucket shows, at most LatestPause; 0 is no pause. A
+// later end lengthens the pause, and a missing or earlier one means that a process lifted it.
 func (p *Pause) learn(end int64, now func() int64) {
 	if known := p.known.Load(); known == nil && end == 0 || known != nil && known.shown == end {
 		return // the end is known, and its bound may differ by now

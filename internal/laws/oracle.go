@@ -369,8 +369,8 @@ type served struct {
 	back bool
 }
 
-// recordServed records a call that a lane admitted from prefetched tokens. If s puts such tokens back, it marks
-// the call as withdrawn instead.
+// recordServed records a call that a lane served from prefetched tokens. If s.Back, another bucket denied the
+// call: it marks the recorded call as put back, and reports a violation of L9 without such a call.
 func (o *oracle) recordServed(ctx context.Context, from *lane.Lane, s lane.Served) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

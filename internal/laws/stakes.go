@@ -44,8 +44,9 @@ func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	}
 }
 
-// bookStake adds a give-back and a debit, in millitokens, to the sums of one limit in a stake. A stake that
-// gave back more than its debits gets an error and becomes a suspect.
+// bookStake adds a give-back and a debit, in millitokens, to one limit's sums in a stake. The debit also counts
+// as told if its process learnt of it, and as left if no lease has it. A stake that gave back more than its
+// debits gets an error and becomes a suspect.
 func (j *judge) bookStake(w *ddbmem.Write, s *stake, k lot, back, debited int64, sent *sentWrite) {
 	l := s.lotFor(k)
 	l.back += back

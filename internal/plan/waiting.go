@@ -352,9 +352,9 @@ func (c Contest) nextSpread(h Head, n *schema.Note, idle, now float64) float64 {
 	return min(mostSpread, max(leastSpread, c.spread(h, n, now)*(1+spreadStep*step)))
 }
 
-// NextNote returns the note that a take of waiters writes. It is nil if the lane does not compete, or leaves no notes.
-// h is the first of the waiters. idle
-// is the refill time of the tokens that the write leaves, not cut at the burst.
+// NextNote returns the note that a take of waiters writes: n, the bucket's last note, with its age moved
+// towards the wait of h, the first waiter. The age is lowered if tokens lie idle for long. It is nil if the
+// lane does not compete or may not leave notes.
 func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Note {
 	if !c.IsContended(now) || now < c.muted {
 		return nil

@@ -13,7 +13,7 @@ type ConfigRaise struct {
 	Capacity, PeriodSeconds, Until int64
 }
 
-// putAttributes sets the three attributes of a raise in a configuration item.
+// putAttributes writes the capacity, period and end of a raise into a configuration item.
 func (r ConfigRaise) putAttributes(item Item) {
 	prefix := kindPrefix + r.Name + "_"
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)

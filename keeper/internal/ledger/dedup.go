@@ -75,8 +75,8 @@ func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Ope
 	return finished, again
 }
 
-// applyRefusal sets the verdict from the stored item: a duplicate if another operation wrote it,
-// and a conflict if its content differs.
+// applyRefusal sets the verdict from the stored item, and keeps the item in it. An item of an earlier try of
+// this operation is no duplicate; one of another operation is, and a conflict if its content differs.
 func (o *Operation) applyRefusal(r refusal) {
 	v := &o.Verdict
 	if o.adjust != nil {

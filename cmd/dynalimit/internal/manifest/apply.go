@@ -276,14 +276,15 @@ func (a *applying) createEntities(ctx context.Context, changes []Change) []error
 // checkExisting returns the error of a record that exists already, or nil if it is the intended one.
 func (a *applying) checkExisting(ctx context.Context, c Change) error {
 	stored, err := a.table.Entities.GetMany(ctx, []string{c.Entity})
-	if err == nil && !isRecord(stored[0], c.record) {
+	if err == nil && !isAlreadyApplied(stored[0], c.record) {
 		err = &admin.ConflictError[admin.Entity]{Yours: c.record, Stored: stored[0]}
 	}
 	return err
 }
 
-// isRecord reports whether a stored record equals the intended one.
-func isRecord(stored, wanted admin.Entity) bool {
+// isAlreadyApplied reports whether a stored record equals the intended one, so that a conflict with it counts
+// as success. It is false for a record in deletion.
+func isAlreadyApplied(stored, wanted admin.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
@@ -302,7 +303,7 @@ func (a *applying) updateRecords(ctx context.Context, changes []Change) []error 
 	for i, err := range errs {
 		var conflict *admin.ConflictError[admin.Entity]
 		switch {
-		case errors.As(err, &conflict) && isRecord(conflict.Stored, records[i]):
+		case errors.As(err, &conflict) && isAlreadyApplied(conflict.Stored, records[i]):
 			errs[i] = nil
 		case errors.Is(err, admin.ErrNotFound):
 			errs[i] = &admin.ConflictError[admin.Entity]{Yours: records[i], Stored: admin.Entity{ID: records[i].ID}}

@@ -15,7 +15,8 @@ import (
 // sameSource reports whether two configurations are equal, apart from manager, version and raises.
 func sameSource(a, b admin.LimitConfig) bool { return len(sourceFields(a, b)) == 0 }
 
-// sourceFields returns the fields that differ between two configurations.
+// sourceFields returns the fields that differ between two configurations, with both values as text. It ignores
+// manager, version and raises.
 func sourceFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {

@@ -343,7 +343,7 @@ func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	}
 }
 
-// endPart adds a complete detail list, tool use or iteration to the sums of the answer.
+// countPart adds a complete detail list, tool use or iteration to the sums of the answer.
 func (r *Reader) endPart(said Said) {
 	switch said {
 	case Detail:

@@ -175,7 +175,7 @@ func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 // its error.
 func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
-		r.endPart(what)
+		r.countPart(what)
 		return nil
 	}
 	switch what {
@@ -243,9 +243,9 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	return nil
 }
 
-// endPart adds a tool, or an input item, once all its values are read. An input item counts as a part of the
-// prompt if it refers to an earlier response.
-func (r *Request) endPart(what Asked) {
+// countPart counts a tool or input item once all its values are read: the fee and uses of a tool, and one part
+// of the prompt for an item that refers to an earlier response. Other items add nothing here.
+func (r *Request) countPart(what Asked) {
 	switch what {
 	case Tool:
 		r.tools.add(feeOf(r.dialect.Tools, r.tool.kind), r.tool.uses)
