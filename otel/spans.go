@@ -58,7 +58,7 @@ func (s spans) startSpan(ctx context.Context, a *acquire) trace.Span {
 	return a.span
 }
 
-// recordAcquire ends the span of the acquire in ctx with its outcome. It makes a span first for an acquire without
+// acquireEnd ends the span of the acquire in ctx with its outcome. It makes a span first for an acquire without
 // one, unless the acquire was decided from memory.
 func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a, ok := ctx.Value(acquireKey{}).(*acquire)
@@ -88,7 +88,7 @@ func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Con
 	return ctx
 }
 
-// recordWrite ends the span of a write with its outcome.
+// writeEnd ends the span of a write with its outcome.
 func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }

@@ -262,8 +262,8 @@ func (k *Correction) Lanes() (lanes []*lane.Lane) {
 	return lanes
 }
 
-// Await waits for the ops in flight and stores their results. It does not wait for buckets once the table does
-// not answer, or ctx has ended.
+// Await waits for the ops in flight and keeps their results for Book. Once the table does not answer, or ctx
+// has ended, it withdraws queued ops. An op in flight then continues with a pending result.
 func (k *Correction) Await(ctx context.Context) {
 	for i, o := range k.ops {
 		if at := k.levels[i].lane; k.mustSend(i) {

@@ -330,8 +330,8 @@ func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Dur
 	t.endOps(ended, Result{Err: err})
 }
 
-// addHiddenDoubt adds the charges of ops to t.doubt once for each of a.hidden, the unanswered tries that may
-// have landed in addition to the answered one.
+// addHiddenDoubt adds the charges of ops to t.doubt, once for each of a.hidden. These are the unanswered tries
+// that may have landed besides the answered one.
 func (t *decision) addHiddenDoubt(ops []*Op, a Answer) {
 	for range a.hidden {
 		for _, o := range ops {

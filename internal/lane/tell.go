@@ -30,9 +30,9 @@ func (d telling) answers(ctx context.Context, key bucketKey) bool {
 // mostTells bounds how often a part is decided again because its write was refused.
 const mostTells = 4
 
-// writeUpdates writes the pending updates in w.sent to their bucket, creates it if it is gone, and drops
-// amounts that it cannot store. It returns false if the table should be left alone for a while. The updates are
-// then kept, or in doubt if they may have landed.
+// writeUpdates writes the pending updates in w.sent to their bucket, and creates it if it is gone. It drops
+// amounts that the bucket cannot store. It returns false if the table should be left alone for a while. The
+// updates are then kept, or in doubt if they may have landed.
 func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
 		return d.locate(ctx, w)
