@@ -328,14 +328,6 @@ func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, month.used+rate/int64(len(week))*left), end.Format("Jan 2"))
 }
 
-// usedOf returns today's use of an account's daily quota, in tokens or micro-dollars, or 0 without one.
-func usedOf(r row) int64 {
-	if r.Day == nil {
-		return 0
-	}
-	return r.Day.used
-}
-
 // chartLimit returns the limit of the accounts' charts, one of money if there is any, and whether it is money.
 // It is "" without gauges.
 func chartLimit(accounts []row) (limit string, money bool) {

@@ -32,7 +32,7 @@ var roomTable = map[string]struct {
 	"connect":  {ours: []string{project, project + "/internal/ddb", project + "/awsclient"}, others: []string{sdk, "github.com/aws/smithy-go"}, reason: "finds what commands work on, whatever they do with it"},
 	"decision": {ours: []string{project, project + "/admin", project + "/sources", project + "/internal/notation", rooms + "term"}, reason: "explains what the library says, and decides nothing"},
 	"doctor": {
-		ours: []string{project, project + "/admin", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
+		ours: []string{project, project + "/admin", project + "/aggregator/alert", project + "/keeper/budget", project + "/internal/ddb", project + "/internal/schema", project + "/internal/notation", rooms + "tables"}, others: []string{sdk, "github.com/aws/smithy-go"},
 		reason: "asks clients that it is given what is wrong",
 	},
 	"follow": {

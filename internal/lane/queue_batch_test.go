@@ -16,9 +16,7 @@ func TestBatchCallsComeLast(t *testing.T) {
 	}
 	ops := []*Op{take(true), take(false), take(true), take(false)}
 	var q queue
-	for _, o := range ops {
-		q.ops = append(q.ops, o)
-	}
+	q.ops = append(q.ops, ops...)
 	assert.Equal(t, []*Op{ops[1], ops[3], ops[0], ops[2]}, q.nextOfSeveral(false).takes)
 	ops[0].cfg = rpmOf(200)
 	assert.Equal(t, ops[:1], q.nextOfSeveral(false).takes, "the oldest has a configuration of its own")

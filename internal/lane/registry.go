@@ -258,8 +258,12 @@ func (s *Registry) listPaced(p *pacer, first bool) {
 	s.paced.add(p)
 }
 
-// unlistPaced removes a pacer from the paced lanes, and reports the end of the pacing to the trace.
+// unlistPaced removes a pacer from the paced lanes, and reports the end of the pacing to the trace. It does nothing
+// for nil.
 func (s *Registry) unlistPaced(p *pacer) {
+	if p == nil {
+		return
+	}
 	s.paced.remove(p)
 	if s.Trace != nil {
 		s.Trace.Paced(Paced{Entity: p.entity, Resource: p.resource, Reads: p.describe(s.Began).Reads})

@@ -108,9 +108,7 @@ func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duration, granted <-chan struct{}) {
 	x := l.extra.Load()
 	if x != nil {
-		if p := x.endPacing(); p != nil {
-			l.owner.unlistPaced(p)
-		}
+		l.owner.unlistPaced(x.endPacing())
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
