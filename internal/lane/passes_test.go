@@ -186,6 +186,7 @@ func TestCallersOfParkedLanesGatherOrLeave(t *testing.T) {
 		assert.Zero(t, l.Contact.Quiet(began))
 		all.Wait()
 		assert.Equal(t, 4*trip, time.Since(began), "the lane that was left uses no pass")
+		synctest.Wait()
 		assert.Empty(t, l.owner.Passes.held)
 	})
 }
