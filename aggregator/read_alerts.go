@@ -20,7 +20,7 @@ const (
 	mostEntries = 2 * table.PageSize
 	// mostOfEntity bounds the alerts of an entity that are read.
 	mostOfEntity = 300
-	// longestAlert is the longest time for which an alert is kept: the month of its window, and what follows.
+	// longestAlert is the age of the oldest stored alert: a month of its window, and the time for which alerts are kept after it.
 	longestAlert = schema.AlertKept + 32*24*time.Hour
 )
 
@@ -208,7 +208,7 @@ func (q AlertQuery) cutPage(found []listedAlert) (page []listedAlert, older *Ale
 	return page, &next
 }
 
-// olderThan returns the query of what was decided before a time.
+// olderThan returns the query of alerts decided before a time.
 func (q AlertQuery) olderThan(at time.Time) *AlertQuery {
 	q.Before, q.Skip = at.Add(-time.Millisecond), 0
 	return &q

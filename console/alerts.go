@@ -100,10 +100,10 @@ func (b *alerts) addRows(v *view, found aggregator.AlertPage, since time.Time) (
 	}
 	b.Cut = found.Cut && since.IsZero()
 	if found.Older != nil && !found.Older.Before.Before(since) {
-		b.Older = b.address(v, found.Older)
+		b.Older = b.pageAddress(v, found.Older)
 	}
 	if v.query.Has("before") {
-		b.Newest = b.address(v, nil)
+		b.Newest = b.pageAddress(v, nil)
 	}
 	return late
 }
@@ -126,8 +126,8 @@ func readAlerts(ctx context.Context, v *view, q aggregator.AlertQuery) (aggregat
 	})
 }
 
-// address returns the address of a page of the list; of the first one for nil.
-func (b *alerts) address(v *view, q *aggregator.AlertQuery) string {
+// pageAddress returns the address of a page of the list; of the first one for nil.
+func (b *alerts) pageAddress(v *view, q *aggregator.AlertQuery) string {
 	query := url.Values{}
 	if b.Entity != "" {
 		query.Set("entity", b.Entity)

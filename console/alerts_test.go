@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/console"
@@ -138,8 +137,7 @@ func TestManyAlertsCostNoMore(t *testing.T) {
 // addAlerts stores n copies of alerts of the last two days, at other times and of other entities.
 func (o *office) addAlerts(t *testing.T, n int) {
 	t.Helper()
-	client := o.DB.Client()
-	out, err := client.Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String("limits")})
+	out, err := o.DB.Client().Scan(t.Context(), &dynamodb.ScanInput{TableName: aws.String("limits")})
 	require.NoError(t, err)
 	var models []schema.Item
 	for _, item := range out.Items {
@@ -147,21 +145,8 @@ func (o *office) addAlerts(t *testing.T, n int) {
 			models = append(models, item)
 		}
 	}
-	writes := make(chan []types.WriteRequest)
-	var workers errgroup.Group
-	for range 4 {
-		workers.Go(func() error {
-			for batch := range writes {
-				if _, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"limits": batch}}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	}
 	text := func(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
-	var batch []types.WriteRequest
-	for i := range n {
+	o.putItems(t, n, func(i int) schema.Item {
 		item := maps.Clone(models[i%len(models)])
 		at := o.Now().Add(-time.Duration(i) * 42 * time.Hour / time.Duration(n)).Truncate(100 * time.Millisecond)
 		entity := fmt.Sprintf("acme.search.k%06d", i)
@@ -171,11 +156,6 @@ func (o *office) addAlerts(t *testing.T, n int) {
 			item["GSI3PK"] = text(schema.ClosedAlerts("", at, fmt.Sprint(i%schema.AlertShards)))
 			item["a_sent"] = text(schema.AlertTime(at.Add(time.Minute)))
 		}
-		if batch = append(batch, types.WriteRequest{PutRequest: &types.PutRequest{Item: item}}); len(batch) == 25 || i == n-1 {
-			writes <- batch
-			batch = nil
-		}
-	}
-	close(writes)
-	require.NoError(t, workers.Wait())
+		return item
+	})
 }

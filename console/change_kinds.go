@@ -57,8 +57,8 @@ type subject struct {
 	main  string
 }
 
-// configOf returns the entity's own configuration of a resource, or of all resources for "". It is empty if
-// there is none.
+// configOf returns the entity's own configuration of a resource, or of all resources for "". It is empty
+// without one.
 func (s subject) configOf(resource string) admin.LimitConfig {
 	for _, c := range s.owned.Configs {
 		if c.Scope.Resource == resource {

@@ -87,8 +87,8 @@ const (
 	leastKey = 32
 )
 
-// withDefaults returns a checked copy of the options with their defaults filled in, and a random Key if there
-// is none.
+// withDefaults returns a checked copy of the options with their defaults filled in, and a random Key for an
+// empty one.
 func (opts *Options) withDefaults() (Options, error) {
 	o := Options{}
 	if opts != nil {

@@ -71,27 +71,27 @@ func routes(body string) (all []string) {
 // addKeys adds n keys to a team, written as an administrator's transactions leave them.
 func (o *office) addKeys(t *testing.T, team string, n int) {
 	t.Helper()
-	keys, client := schema.NewKeys(""), o.DB.Client()
-	writes := make(chan []types.WriteRequest)
-	var workers errgroup.Group
-	for range 4 {
-		workers.Go(func() error {
-			for batch := range writes {
-				if _, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"limits": batch}}); err != nil {
-					return err
-				}
-			}
-			return nil
+	keys := schema.NewKeys("")
+	o.putItems(t, n, func(i int) schema.Item {
+		e := schema.EntityRecord{ID: fmt.Sprintf("%s.k%06d", team, i), Name: "Key", ParentID: team, Plan: "free", Version: 1, CreatedAt: o.Now()}
+		return e.Item(keys, nil)
+	})
+}
+
+// putItems puts n items into the table, in batches side by side.
+func (o *office) putItems(t *testing.T, n int, item func(i int) schema.Item) {
+	t.Helper()
+	client, batches := o.DB.Client(), errgroup.Group{}
+	batches.SetLimit(4)
+	for from := 0; from < n; from += 25 {
+		var puts []types.WriteRequest
+		for i := from; i < min(from+25, n); i++ {
+			puts = append(puts, types.WriteRequest{PutRequest: &types.PutRequest{Item: item(i)}})
+		}
+		batches.Go(func() error {
+			_, err := client.BatchWriteItem(t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{"limits": puts}})
+			return err
 		})
 	}
-	var batch []types.WriteRequest
-	for i := range n {
-		e := schema.EntityRecord{ID: fmt.Sprintf("%s.k%06d", team, i), Name: "Key", ParentID: team, Plan: "free", Version: 1, CreatedAt: o.Now()}
-		if batch = append(batch, types.WriteRequest{PutRequest: &types.PutRequest{Item: e.Item(keys, nil)}}); len(batch) == 25 || i == n-1 {
-			writes <- batch
-			batch = nil
-		}
-	}
-	close(writes)
-	require.NoError(t, workers.Wait())
+	require.NoError(t, batches.Wait())
 }

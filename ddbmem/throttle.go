@@ -43,5 +43,5 @@ func throttleTransact(c *call, changes []*change, reasons []Reason) (throttled b
 	return throttled
 }
 
-// isBatchThrottled reports whether partitions throttled all of a batch's items, of which there must be some.
+// isBatchThrottled reports whether partitions throttled all items of a batch. An empty batch is not throttled.
 func isBatchThrottled(items int, c *call) bool { return c.throttled > 0 && c.throttled == int64(items) }

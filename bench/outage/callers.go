@@ -74,7 +74,7 @@ func (c *callers) recordCall(took time.Duration, err error, met bool) bool {
 }
 
 // countFailure counts a failed call, and separately one without a retry time. nil counts nothing. It keeps the
-// first error, and prefers one that is no outage. The caller holds c.mu.
+// first error, and prefers an error other than an outage. The caller holds c.mu.
 func (c *callers) countFailure(err error) {
 	if err == nil {
 		return

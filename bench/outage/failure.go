@@ -128,15 +128,15 @@ func (w *wire) Do(r *http.Request) (*http.Response, error) {
 			Body:   io.NopCloser(strings.NewReader(`{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError"}`)),
 		}, nil
 	case w.way == "refused":
-		return w.client.Do(redirect(r, w.refuses))
+		return w.client.Do(redirectTo(r, w.refuses))
 	case w.way == "reset", w.way == "writes" && writes:
-		return w.client.Do(redirect(r, w.resets))
+		return w.client.Do(redirectTo(r, w.resets))
 	}
 	return w.client.Do(r)
 }
 
-// redirect returns a copy of a request that goes to another host.
-func redirect(r *http.Request, host string) *http.Request {
+// redirectTo returns a copy of a request that goes to another host.
+func redirectTo(r *http.Request, host string) *http.Request {
 	r = r.Clone(r.Context())
 	r.URL.Host = host
 	return r

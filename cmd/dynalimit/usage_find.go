@@ -124,7 +124,7 @@ func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time
 	})
 }
 
-// printNothingUsed prints that there is no usage in the period, with possible reasons.
+// printNothingUsed prints that the period has no usage, with possible reasons.
 func printNothingUsed(out *term.Output, a asked) {
 	fmt.Fprintf(out, "Nothing was used, as far as is known: %s.\n", a.Text(a.zone))
 	fmt.Fprintln(out, out.Dim("Usage comes from the table's stream: 'dynalimit tail' or the Lambda has to run. 'dynalimit doctor' says whether one does."))

@@ -201,8 +201,8 @@ func (p *patience) startClock(ctx context.Context) {
 	}
 }
 
-// copy returns a copy, for one of several reads at the same time; nil if p is nil.
-func (p *patience) copy() *patience {
+// ownCopy returns a copy, for one of several reads at the same time; nil if p is nil.
+func (p *patience) ownCopy() *patience {
 	if p == nil {
 		return nil
 	}

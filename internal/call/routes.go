@@ -285,7 +285,7 @@ func readSideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	}
 	var all sync.WaitGroup
 	for _, read := range reads {
-		own := p.copy()
+		own := p.ownCopy()
 		all.Go(func() { read(own) })
 	}
 	all.Wait()

@@ -253,7 +253,7 @@ func (c *change) boundDebt() {
 	}
 }
 
-// raiseLow raises the lower bound of the change to floor, or sets it if there is none.
+// raiseLow raises the lower bound of the change to floor. It sets the bound of a change without one.
 func (c *change) raiseLow(floor int64) {
 	if !c.HasLow || floor > c.Low {
 		c.Low, c.HasLow = floor, true

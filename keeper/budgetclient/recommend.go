@@ -70,8 +70,7 @@ func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	return copyLabels(rec), true
 }
 
-// staleAnswer returns the last recommendation, however old, marked stale. It returns false if
-// there is none.
+// staleAnswer returns the last recommendation, however old, marked stale. It returns false without one.
 func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -73,7 +73,7 @@ type visit struct {
 	// one of those resources.
 	resources map[string]bool
 	groups    map[string]string
-	// alerted is a source whose limits have alerts, or "".
+	// alerted is a source of limits with alerts, "" without one.
 	alerted string
 }
 
