@@ -167,6 +167,9 @@ func (t *turn) launch() {
 	}
 	if owner.Trace != nil {
 		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{at.Entity, at.Resource, t.write.Kind, len(t.carried)})
+		if !t.byCaller { // no caller can go on without the turn when an observer's context ends
+			t.ctx = context.WithoutCancel(t.ctx)
+		}
 	}
 	if t.extra != nil {
 		t.extra.noteStart(t.carried, t.site.elapsed())

@@ -89,6 +89,51 @@ func TestWriteOfSeveralCallersOutlivesEach(t *testing.T) {
 	})
 }
 
+// ended is a trace whose contexts have ended.
+type ended struct{}
+
+func (ended) Begin(ctx context.Context, _ Writing) (context.Context, func(Answer)) {
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	return ctx, func(Answer) {}
+}
+
+func (ended) Paced(Paced) {}
+
+// conflicting is a store whose first update meets a conflict. most is the largest number of updates at the same time.
+type conflicting struct {
+	slow
+	updates, flying, most int
+}
+
+func (s *conflicting) Update(ctx context.Context, k schema.Item, st schema.Statement, set *schema.LimitSet, slot int) Answer {
+	s.updates++
+	s.flying++
+	s.most = max(s.most, s.flying)
+	a, first := Answer{Verdict: ddb.Conflicted, Err: new(types.TransactionConflictException)}, s.updates == 1
+	landed := s.slow.Update(ctx, k, st, set, slot)
+	s.flying--
+	if first {
+		return a
+	}
+	return landed
+}
+
+// A lane has one write in flight, also if an observer's context has ended.
+func TestLaneHasOneWriteInFlightAfterAnObserversContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &conflicting{}
+		l := restingOn(t, s)
+		l.owner.Trace = ended{}
+		for range 5 {
+			l.Submit(NewTake(t.Context(), oneToken, rpmOf(100)))
+			<-time.After(trip)
+		}
+		assert.NoError(t, l.owner.Drain(t.Context()))
+		assert.Equal(t, 1, s.most)
+	})
+}
+
 // A give-back is sent again only if the last write in its slot was this client's own:
 // after another's it could land twice.
 func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
