@@ -180,12 +180,14 @@ func TestContactIsQuietWhileItIsAsked(t *testing.T) {
 		c.NoteAnswer()
 		<-time.After(300 * time.Millisecond)
 		assert.Equal(t, 300*time.Millisecond, c.Quiet(began))
+		c.Suspect()
 		c.pause()
 		<-time.After(time.Second)
 		assert.Zero(t, c.Quiet(began), "it waits for its turn")
 		c.resume()
 		<-time.After(100 * time.Millisecond)
 		assert.Equal(t, 100*time.Millisecond, c.Quiet(began))
+		assert.True(t, c.Suspected(), "a turn is no answer")
 	})
 }
 

@@ -265,11 +265,11 @@ func (c *Contact) Quiet(since time.Time) time.Duration {
 // pause marks the begin of a time without requests: the lane waits for its turn.
 func (c *Contact) pause() { c.pausing.Store(true) }
 
-// resume marks the end of a time without requests. The silence of the bucket counts from now on.
+// resume marks the end of the time that pause began. The silence of the bucket counts from now on. A suspected bucket
+// stays suspected.
 func (c *Contact) resume() {
-	if c.pausing.Swap(false) {
-		c.NoteAnswer()
-	}
+	c.heard.Store(time.Now().UnixNano())
+	c.pausing.Store(false)
 }
 
 // lose marks the bucket as silent, and no longer as suspected.
