@@ -220,6 +220,23 @@ func TestCallersAwaitPassesForABoundedTime(t *testing.T) {
 	})
 }
 
+// The caller of a parked lane comes back at the end of its time for the store.
+func TestCallersAwaitPassesUntilTheirTimeIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := restingOn(t, slow{})
+		p := NewPasses(1)
+		l.owner.Passes = p
+		require.True(t, p.takePass("0"))
+		p.parkLane("1", time.Time{})
+		p.parkLane("2", time.Time{})
+		began, o := time.Now(), NewTake(t.Context(), oneToken, rpmOf(100))
+		o.Until = began.Add(heldFor + 1)
+		l.Ask(t.Context(), o)
+		assert.Equal(t, heldFor+1, time.Since(began))
+		<-o.Done
+	})
+}
+
 // A turn that sends no write says nothing about the time of writes.
 func TestDenialsTeachNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

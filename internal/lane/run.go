@@ -20,7 +20,11 @@ type caller struct {
 
 // awaitPass waits until the caller's parked lane has its pass. It returns false if the caller has to stop before.
 func (c *caller) awaitPass(granted <-chan struct{}) bool {
-	timer := time.NewTimer(mostDue)
+	most := mostDue
+	if until := c.op.Until; !until.IsZero() {
+		most = min(most, time.Until(until))
+	}
+	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
 	case <-granted:
