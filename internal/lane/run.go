@@ -236,7 +236,7 @@ func (l *Lane) recordAnswer(t *turn, a Answer) {
 		return
 	}
 	if t.worn > 1 {
-		ddb.Sleep(context.Background(), Backoff.Wait(t.worn-2)/refusalHaste)
+		ddb.Sleep(t.ctx, Backoff.Wait(t.worn-2)/refusalHaste)
 	}
 	if x != nil {
 		x.noteRefused()

@@ -134,6 +134,34 @@ func TestLaneHasOneWriteInFlightAfterAnObserversContext(t *testing.T) {
 	})
 }
 
+// contended is a store that refuses every update.
+type contended struct{ slow }
+
+func (s contended) Update(ctx context.Context, k schema.Item, st schema.Statement, set *schema.LimitSet, slot int) Answer {
+	if ctx.Err() != nil {
+		return Answer{Verdict: ddb.Unsent, Err: ctx.Err()}
+	}
+	landed := s.slow.Update(ctx, k, st, set, slot)
+	return Answer{Verdict: ddb.Refused, Seen: true, Image: landed.Image}
+}
+
+// The pause after refusals ends with the caller on whose goroutine the lane runs.
+func TestPausesAfterRefusalsEndWithTheCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := restingOn(t, contended{})
+		for range 50 {
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 8*trip+1)
+			o := NewTake(ctx, oneToken, rpmOf(100))
+			l.Ask(ctx, o)
+			assert.LessOrEqual(t, time.Since(began), 9*trip, "a try lasts a trip")
+			cancel()
+			_, _ = l.Leave(o)
+			assert.NoError(t, l.owner.Drain(t.Context()))
+		}
+	})
+}
+
 // A give-back is sent again only if the last write in its slot was this client's own:
 // after another's it could land twice.
 func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
