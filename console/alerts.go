@@ -115,7 +115,7 @@ func readAlerts(ctx context.Context, v *view, q aggregator.AlertQuery) (aggregat
 		q.Skip, _ = strconv.Atoi(v.query.Get("skip"))
 	}
 	key := fmt.Sprintf("alerts %s %v %d %d", q.Entity, q.Open, q.Before.UnixMilli(), q.Skip)
-	price := float64(listUnits + min(q.Skip, mostSkipped)/4)
+	price := float64(listUnits + min(max(q.Skip, 0), mostSkipped)/4)
 	if q.Entity != "" {
 		price = ownUnits
 	}

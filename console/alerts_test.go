@@ -85,6 +85,18 @@ func TestAlertsAreListed(t *testing.T) {
 	}
 }
 
+// TestAlertPagesCostReadUnits: a hostile address gives no read units back.
+func TestAlertPagesCostReadUnits(t *testing.T) {
+	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 20 })
+	o.get("/alerts?before=2026-11-27T12:00:00Z&skip=-9000000000000")
+	codes := map[int]int{}
+	for hour := range 3 {
+		answer, _ := o.get(fmt.Sprintf("/alerts?before=2026-11-27T%02d:00:00Z", 9+hour))
+		codes[answer.Code]++
+	}
+	assert.LessOrEqual(t, codes[http.StatusOK], 1, "%v", codes)
+}
+
 // TestAlertsOfBeforeAMoveAreHidden: from visitors of the new parent, of the moved team and of its keys.
 func TestAlertsOfBeforeAMoveAreHidden(t *testing.T) {
 	o := newOffice(t, func(o *console.Options) { o.ReadUnits = 10_000 })
