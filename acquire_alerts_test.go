@@ -146,6 +146,17 @@ func TestDenialsThatAreNotMarked(t *testing.T) {
 	})
 }
 
+// A denial in a window that no write has opened says nothing of the window before, which the bucket still has.
+func TestDenialAfterTheWindowOfTheBucket(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		lease := s.acquire("key", dynalimit.Amounts{"tpd": 5})
+		require.NoError(s.t, lease.Adjust(s.t.Context(), dynalimit.Amounts{"tpd": 60})) // of the next day, as a debt
+		s.advanceTo("2099-01-24T19:00:00Z")
+		s.deny("key", dynalimit.Amounts{"tpd": 60})
+		assert.Empty(s.t, mark())
+	})
+}
+
 // A denial whose tokens come back before the mark is not marked. One that a silent table or a role keeps from being
 // marked fails no call.
 func TestMarkOfADenialFails(t *testing.T) {

@@ -51,7 +51,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 		behind = behind || b.Behind
 		if b.isToldAt100() {
 			beside := lane.BesideOf(b.Lane)
-			beside.MarkDenial(b.Limit)
+			beside.MarkDenial(b.Limit, b.Rate.WindowAt(lanes.SureMS()))
 		}
 		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
 			continue

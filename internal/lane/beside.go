@@ -69,9 +69,10 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
-// MarkDenial marks a denial by a quota in the bucket, if the quota has an alert for denials. No caller waits for that.
-func (b *Beside) MarkDenial(limit string) {
-	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit)
+// MarkDenial marks a denial by a quota in a window in the bucket, if the quota has an alert for denials. No caller waits
+// for that.
+func (b *Beside) MarkDenial(limit string, window int64) {
+	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit, window)
 }
 
 // view returns the known image under the configuration of a take. It reads the configuration again if the image

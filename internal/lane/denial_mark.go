@@ -56,16 +56,17 @@ func (d *denialMarks) end(m denialMark) {
 	delete(d.begun, m)
 }
 
-// markDenial marks a denial by a quota in a bucket, if the last image has an alert for denials and no mark of one. It
-// returns at once: after a random time the bucket is read, and written if the mark is still missing.
-func (d *denialMarks) markDenial(at site, memory *Memory, limit string) {
+// markDenial marks a denial by a quota in a window in a bucket, if the last image has an alert for denials and no mark of
+// one, and no earlier window: the mark would be of that one. It returns at once: after a random time the bucket is read,
+// and written if the mark is still missing.
+func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window int64) {
 	image := memory.lastImage()
 	if image == nil || !image.LacksDenialMark(limit) || d.models.areForbidden() {
 		return
 	}
 	stored := &image.Limits[image.Set.Index(limit)]
 	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, int64(stored.Window), stored.Burst}
-	if !d.begin(m) {
+	if m.window < window || !d.begin(m) {
 		return
 	}
 	d.work.Started()
