@@ -90,48 +90,39 @@ func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key]
 	return due
 }
 
-// decideAlerts stores the due alerts of a bucket, those of a window from the lowest threshold on: where the highest is
-// stored, all are. It returns the alerts that it stored, and those that DynamoDB refuses, each with its error. It fails
-// if DynamoDB does not answer until ctx ends.
+// decideAlerts stores the due alerts of a bucket that are absent, and remembers them. It returns the alerts that it stored,
+// and those that DynamoDB refuses, each with its error; it then leaves out the others of the window. It fails if DynamoDB
+// does not answer until ctx ends.
 func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
-	for len(due) > 0 {
-		n := 1
-		for n < len(due) && due[n].Percent != schema.WholeQuota && due[n].SameWindow(&due[n-1]) { // a denial says nothing of lower ones
-			n++
-		}
-		some, err := s.storeWindow(ctx, due[:n])
-		if decided = append(decided, some...); err != nil {
-			return decided, err
-		}
-		due = due[n:]
-	}
-	return decided, nil
-}
-
-// storeWindow stores the due alerts of one window, unless the highest is stored already, and remembers them. It
-// returns the stored ones, and stops at one that DynamoDB refuses, returned with its error.
-func (s *alertStage) storeWindow(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
-	highest := &due[len(due)-1]
-	stored, refused, err := s.isStored(ctx, highest)
-	if refused != nil {
-		return []AlertDecided{{Alert(highest.Shown()), refused}}, nil //nolint:nilerr // the result has it
-	}
+	var refusedLast *schema.Alert
 	for i := range due {
-		mine := false
-		if err == nil && !stored {
-			mine, refused, err = s.storeAlert(ctx, &due[i])
+		a := &due[i]
+		if refusedLast != nil && a.SameWindow(refusedLast) {
+			continue
 		}
+		mine, refused, err := s.storeIfAbsent(ctx, a)
 		switch {
 		case err != nil:
 			return decided, err
 		case refused != nil:
-			return append(decided, AlertDecided{Alert(due[i].Shown()), refused}), nil //nolint:nilerr // the result has it
+			decided, refusedLast = append(decided, AlertDecided{Alert(a.Shown()), refused}), a
+			continue
 		case mine:
-			decided = append(decided, AlertDecided{Alert: Alert(due[i].Shown())})
+			decided = append(decided, AlertDecided{Alert: Alert(a.Shown())})
 		}
-		s.rememberStored(due[i].Key())
+		s.rememberStored(a.Key())
 	}
 	return decided, nil
+}
+
+// storeIfAbsent reads an alert, which costs less than a put, and stores it if it is absent. The results are those of
+// storeAlert.
+func (s *alertStage) storeIfAbsent(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
+	stored, refused, err := s.isStored(ctx, a)
+	if stored || refused != nil || err != nil {
+		return false, refused, err
+	}
+	return s.storeAlert(ctx, a)
 }
 
 // isStored reads whether an alert is in the table. refused is the error with which DynamoDB refused the

@@ -297,6 +297,22 @@ func TestAlertsOfAHundredBuckets(t *testing.T) {
 	})
 }
 
+// A threshold that is set below one that was told tells with the next record, also where another follower told that one.
+func TestLowerThresholdThatIsSetLater(t *testing.T) {
+	alertBubble(t, 2, func(ctx context.Context, db *ddbmem.DB, p []*aggregator.Processor) {
+		b := spentBucket{entity: "key-1", life: 1, window: march, amount: 1000, alerts: "80"}
+		spent := b
+		spent.used, spent.counted = 850, 850
+		set := spent
+		set.alerts = "50,80"
+		for i, r := range []aggregator.Record{change(1, noon, b, spent), change(2, noon, spent, set)} {
+			_, err := p[i].Process(ctx, []aggregator.Record{r})
+			require.NoError(t, err)
+		}
+		assert.Len(t, storedAlerts(t, db), 2)
+	})
+}
+
 // A role that must not store alerts counts usage as before, and the observer hears of it. A silent table holds the
 // bucket's usage up until its alerts are stored.
 func TestAlertsOfARoleWithoutThem(t *testing.T) {
