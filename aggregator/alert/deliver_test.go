@@ -175,6 +175,27 @@ func TestReceiversThatFail(t *testing.T) {
 	}
 }
 
+// A receiver that demands a wait gets no message before, also of alerts that were decided meanwhile.
+func TestWaitsThatReceiversDemand(t *testing.T) {
+	inRoom(t, func(r *room) {
+		r.fails = func(n int, _ Message) error {
+			return map[bool]error{true: &retryAfter{errors.New("busy"), 30 * time.Minute}}[n == 1]
+		}
+		var deliverer sync.WaitGroup
+		deliverer.Go(func() { r.run(time.Hour) })
+		for i := range 20 {
+			r.store(1, 1+i)
+			<-time.After(time.Minute)
+		}
+		r.mu.Lock()
+		assert.Len(t, r.messages, 1)
+		r.mu.Unlock()
+		deliverer.Wait()
+		_, sent, _ := r.states()
+		assert.Equal(t, 20, sent)
+	})
+}
+
 // Alerts that nobody delivered for three days are sent once, and the message says so. A process that dies before its mark
 // has the alert delivered again.
 func TestAlertsAfterAWeekend(t *testing.T) {

@@ -129,10 +129,14 @@ func earlierOf(a, b time.Time) time.Time {
 }
 
 // endMessage records the result of a message's delivery at now; err is nil for a success. After a failure each
-// alert waits before its next try, or is given up if the error is lasting or the alert is a day old.
+// alert waits before its next try, or is given up if the error is lasting or the alert is a day old. Where the receiver
+// demands a wait, no message begins before.
 func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 	q.underWay--
 	wait, lasting := retryOf(err)
+	if wait > 0 && q.next.Before(now.Add(wait)) {
+		q.next = now.Add(wait)
+	}
 	for _, e := range message {
 		e.underWay = false
 		e.tries++

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -37,9 +38,9 @@ type WebhookOptions struct {
 	// Secrets sign the requests as Standard Webhooks say (HMAC-SHA256): each in base64, with or without the prefix
 	// whsec_, of 24 to 64 bytes. Give two while you replace one. Defaults to no signature.
 	Secrets []string
-	// AllowPrivate lets the address be in a private network. Without it a webhook refuses connections to private,
-	// loopback and link-local addresses, those of host names too. A loopback host in the address itself is allowed. A
-	// proxy of the environment decides for itself. Defaults to false.
+	// AllowPrivate lets the address be in a private network. Without it a webhook connects to public addresses alone,
+	// whatever its host name resolves to; a loopback host in the address itself is allowed. A proxy of the environment
+	// decides for itself. Defaults to false.
 	AllowPrivate bool
 	// Transport makes the requests, and AllowPrivate does not count. Defaults to one like http.DefaultTransport.
 	Transport http.RoundTripper
@@ -114,13 +115,27 @@ func newTransport(u *url.URL, private bool) http.RoundTripper {
 	return t
 }
 
+var (
+	// notPublic are further networks that are not of the internet. Some clouds have their metadata in the first two.
+	notPublic = []netip.Prefix{
+		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
+		netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("64:ff9b:1::/48"),
+	}
+	// translated is the network of IPv6 whose addresses end with one of IPv4: a gateway connects to that (RFC 6052).
+	translated = netip.MustParsePrefix("64:ff9b::/96")
+)
+
 // refusePrivate returns an error for a resolved address that is not public.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return err
 	}
-	if ip := at.Addr().Unmap(); ip.IsPrivate() || !ip.IsGlobalUnicast() {
+	ip := at.Addr().Unmap().WithZone("") // no prefix contains an address with a zone
+	if translated.Contains(ip) {
+		ip, _ = netip.AddrFromSlice(ip.AsSlice()[12:]) // of four bytes
+	}
+	if ip.IsPrivate() || !ip.IsGlobalUnicast() || slices.ContainsFunc(notPublic, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return fmt.Errorf("%s is not a public address; allow private ones if the receiver is in your network", ip)
 	}
 	return nil
@@ -164,10 +179,21 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 		return fmt.Errorf("alert: %s answered %d: %w", w.shown, res.StatusCode, ErrGone)
 	}
 	err = fmt.Errorf("alert: %s answered %d", w.shown, res.StatusCode)
-	if seconds, parsed := strconv.Atoi(res.Header.Get("Retry-After")); parsed == nil && seconds > 0 {
-		return &retryAfter{err, min(time.Duration(min(seconds, 3600))*time.Second, longestPause)}
+	if wait := w.waitOf(res.Header.Get("Retry-After")); wait > 0 {
+		return &retryAfter{err, min(wait, longestPause)}
 	}
 	return err
+}
+
+// waitOf returns the wait in the header Retry-After, of seconds or an HTTP date; not above 0 without one.
+func (w *Webhook) waitOf(header string) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil {
+		return time.Duration(min(seconds, 3600)) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return at.Sub(w.now())
+	}
+	return 0
 }
 
 // hideAddress returns the error of a request with the shown form of the address in place of the address.

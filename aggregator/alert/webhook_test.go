@@ -93,6 +93,9 @@ func TestAnswersOfReceivers(t *testing.T) {
 		{http.StatusInternalServerError, nil, 0, false},
 		{http.StatusTooManyRequests, http.Header{"Retry-After": {"30"}}, 30 * time.Second, false},
 		{http.StatusServiceUnavailable, http.Header{"Retry-After": {"9999999999"}}, time.Hour, false},
+		{http.StatusServiceUnavailable, http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:01:05 GMT"}}, time.Minute, false},
+		{http.StatusServiceUnavailable, http.Header{"Retry-After": {"Thu, 01 Jan 1970 00:00:01 GMT"}}, 0, false},
+		{http.StatusServiceUnavailable, http.Header{"Retry-After": {"-5"}}, 0, false},
 		{http.StatusNotFound, nil, 0, true},
 		{http.StatusGone, nil, 0, true},
 		{http.StatusFound, http.Header{"Location": {other.URL}}, 0, false},
@@ -135,6 +138,8 @@ func TestPrivateReceivers(t *testing.T) {
 		"93.184.215.14:443": true, "[2606:2800:21f:cb07::1]:443": true,
 		"10.1.2.3:443": false, "172.16.0.1:443": false, "192.168.1.1:443": false, "127.0.0.1:443": false, "169.254.169.254:80": false, "0.0.0.0:443": false,
 		"[::1]:443": false, "[fe80::1]:443": false, "[fd00:ec2::254]:80": false, "[::ffff:10.1.2.3]:443": false, "[::ffff:127.0.0.1]:443": false, "224.0.0.1:443": false, "x": false,
+		"100.100.100.200:80": false, "192.0.0.192:80": false, "198.18.0.1:80": false, "240.0.0.1:80": false, "[fec0::1]:80": false, "[64:ff9b:1::a00:1]:80": false,
+		"[64:ff9b::5db8:d70e]:443": true, "[64:ff9b::a00:1]:443": false, "[64:ff9b::a9fe:a9fe]:80": false,
 	} {
 		assert.Equal(t, public, refusePrivate("tcp", address, nil) == nil, address)
 	}
