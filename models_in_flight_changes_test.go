@@ -220,3 +220,52 @@ func TestAdmittedCallOfUnknownBucketsConsumesAndEnds(t *testing.T) {
 		assert.Equal(t, int64(4), free)
 	})
 }
+
+// A call that an outage's policy admitted and that kept its slot for the longest time gives back no slot of another
+// call at its late end, whether or not its bucket was known.
+func TestAdmittedCallEndsAfterItsSlotLapsed(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		withSlots(t, dynalimit.Concurrent("inflight", 2, 30*time.Second).WithLongest(2*time.Minute), func(t *testing.T, s *process) {
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+			if known {
+				p.acquire("u", dynalimit.Amounts{"rpm": 1})
+			}
+			wire.times(-1)
+			leaked := p.acquire("u", inflight)
+			wire.times(0)
+			elapse(90 * time.Second)
+			p.acquire("u", inflight)
+			elapse(50 * time.Second)
+			require.NoError(t, leaked.Settle(t.Context(), nil))
+			elapse(20 * time.Second)
+			assert.Equal(t, inflight, p.limiter.Health().InFlight, known)
+		})
+	}
+}
+
+// A call of unknown buckets that was counted as a slot gives it back, though the limit is a bucket at its end.
+func TestAdmittedSlotOfUnknownBucketsEndsAsTokens(t *testing.T) {
+	for _, knows := range []bool{true, false} {
+		withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+			own := admin.Scope{Entity: "u"}
+			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
+			wire.times(-1)
+			admitted := p.acquire("u", inflight)
+			wire.times(0)
+			elapse(30 * time.Second) // its bucket is found and told
+			if knows {
+				require.NoError(t, admitted.Consume(t.Context(), dynalimit.Amounts{"rpm": 1}))
+			}
+			require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+			elapse(2 * time.Minute)
+			require.NoError(t, admitted.Settle(t.Context(), nil))
+			require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+			elapse(2 * time.Minute)
+			require.NoError(t, p.acquire("u", inflight).Settle(t.Context(), nil))
+			free, _ := s.slots()
+			assert.Equal(t, int64(4), free, "knows its bucket: %t", knows)
+		})
+	}
+}

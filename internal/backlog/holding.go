@@ -14,8 +14,10 @@ type Holding struct {
 	Counted int64
 	// down is the part of Counted beyond the deepest debt of the limit, or beyond a limit in shadow. past is
 	// the part taken in a window that has ended. A write of the bucket counted both. slots is the part that the
-	// process keeps as slots of calls in flight, whatever the kind of the limit is by now.
+	// process keeps as slots of calls in flight, whatever the kind of the limit is by now. since is the window of
+	// the first of slots.
 	down, past, slots int64
+	since             bucket.WindowID
 	// Doubt was perhaps charged: the write got no answer. It is not charged again and never given back.
 	Doubt int64
 	// Gone was taken from a bucket that does not exist any more. It stays consumed.
@@ -72,7 +74,7 @@ func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	if window != h.Window && !(window.IsSlots() && h.Window.IsSlots() && h.Held > 0) { // slots of one lease are alike
 		h.Counted += h.Held
 		if h.Window.IsSlots() {
-			h.slots += h.Held
+			h.addSlots(h.Held, h.Window)
 		} else {
 			h.past += h.Held
 		}
@@ -100,11 +102,22 @@ func (h *Holding) LandedDown(amount int64) {
 // beyond a limit in shadow.
 func (h *Holding) Uncharged() int64 { return h.down }
 
-// CountSlots counts slots of calls in flight that were admitted without the bucket.
-func (h *Holding) CountSlots(amount int64) {
+// CountSlots counts slots of calls in flight that were admitted without the bucket in a window.
+func (h *Holding) CountSlots(amount int64, window bucket.WindowID) {
 	h.Counted += amount
+	h.addSlots(amount, window)
+}
+
+// addSlots adds counted slots of a window.
+func (h *Holding) addSlots(amount int64, window bucket.WindowID) {
+	if h.slots == 0 {
+		h.since = window
+	}
 	h.slots += amount
 }
+
+// CountedSince returns the window of the first counted slots.
+func (h *Holding) CountedSince() bucket.WindowID { return h.since }
 
 // HasSlots reports whether the lease used the limit as one of calls in flight.
 func (h *Holding) HasSlots() bool { return h.slots > 0 || h.Window.IsSlots() }
@@ -155,7 +168,7 @@ func (h *Holding) Join(other *Holding) {
 	h.Counted += other.Counted
 	h.down += other.down
 	h.past += other.past
-	h.slots += other.slots
+	h.addSlots(other.slots, other.since)
 	h.Doubt += other.Doubt
 	h.Gone += other.Gone
 	h.Vain += other.Vain

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -81,20 +82,21 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
-	if c.slots {
-		c.late = &lateSlots{slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) })}
-	}
 	for i := range c.levels { // the counter updates of the buckets are written or pending
 		lv := &c.levels[i]
 		lv.degraded = true
 		for _, a := range c.consumed {
 			switch {
-			case lv.cfg.IsSlots(a.Name):
-				lv.holding(a.Name).CountSlots(a.Amount)
+			case lv.cfg.IsSlots(a.Name), c.desk.Lanes.HasLateSlots(lv.lane, a.Name):
+				c.slots = true
+				lv.holding(a.Name).CountSlots(a.Amount, bucket.SlotsSince(0))
 			case lv.has(a.Name):
 				lv.holding(a.Name).Counted += a.Amount
 			}
 		}
+	}
+	if c.slots {
+		c.late = &lateSlots{slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) })}
 	}
 	return nil
 }

@@ -118,15 +118,16 @@ func (lv *level) bookGrant(r *lane.Result) {
 // the rest. It returns false, and books nothing, if the limiter is closed.
 func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
+	now := lanes.SlotsNow()
 	for _, a := range amounts {
 		h, rest := lv.holdingOf(a.Name), a.Amount
 		if a.Amount < 0 {
 			written, slots := h.Uncount(-a.Amount)
 			rest += written + slots
 			off = appendPart(off, a, -written)
-			counts = appendPart(counts, inFlight(a), -slots)
+			counts = appendPart(counts, inFlight(a, h.CountedSince()), -slots)
 		} else if lv.cfg.IsSlots(a.Name) {
-			a = inFlight(a)
+			a = inFlight(a, now)
 		}
 		counts = appendPart(counts, a, rest)
 		if a.Amount < 0 || !lv.beyondShadow(&h) {
@@ -141,7 +142,7 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 		case a.Amount <= 0:
 			h.Uncount(-a.Amount)
 		case lv.cfg.IsSlots(a.Name):
-			h.CountSlots(a.Amount)
+			h.CountSlots(a.Amount, now)
 			lv.degraded = true
 		case lv.beyondShadow(h):
 			h.WriteDown(a.Amount)
@@ -155,8 +156,8 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 }
 
 // inFlight puts an amount into a window of slots.
-func inFlight(a plan.Signed) plan.Signed {
-	a.Window = bucket.SlotsSince(0)
+func inFlight(a plan.Signed, window bucket.WindowID) plan.Signed {
+	a.Window = window
 	return a
 }
 

@@ -37,8 +37,9 @@ type slotLimit struct {
 	opened []openedSlots
 	// lapsed is the last second whose calls have kept their slots for too long; 0 without one.
 	lapsed int64
-	// late are the slots of open calls that were counted before their bucket was known.
-	late int64
+	// late are the slots of open calls that were counted before their bucket was known, the last of them in the
+	// second lateSince.
+	late, lateSince int64
 	// calls are the durations of the last calls, in seconds, and ended is the number of all.
 	calls [meanOf]int64
 	ended int
@@ -176,6 +177,9 @@ func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
 			n, m.lapsed = n+m.opened[0].slots, m.opened[0].second
 			m.opened = m.opened[1:]
 		}
+		if m.lateSince <= m.lapsed {
+			m.late = 0
+		}
 		if n > 0 {
 			s.Limits[i].Lapse(n)
 			lapsed = append(lapsed, Lapsed{s.Limits[i].Name, n})
@@ -287,11 +291,18 @@ func (s *heldSlots) countLate(amounts []plan.Signed, second int64) {
 		_, more := s.limit(a.Name)
 		one := []plan.Signed{{Name: a.Name, Amount: max(a.Amount, -more.late)}}
 		if more.late += one[0].Amount; a.Amount > 0 {
+			more.lateSince = second
 			s.begin(one, second)
 		} else {
 			s.end(plan.Negated(one), second)
 		}
 	}
+}
+
+// hasLate reports whether calls are open that were counted before the bucket was known.
+func (s *heldSlots) hasLate(name string) bool {
+	i := slices.IndexFunc(s.Limits, func(l plan.LimitInFlight) bool { return l.Name == name })
+	return i >= 0 && s.more[i].late > 0
 }
 
 // end counts slots, above 0, of calls that have ended at a second. The next write gives them back.

@@ -2,6 +2,7 @@ package lane
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -87,6 +88,16 @@ func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
 	defer s.mu.Unlock()
 	s.held.useConfig(cfg)
 	s.held.countLate(amounts, secondAt(s.site.elapsed()))
+	s.arm()
+}
+
+// endLate counts the end of calls that were admitted before their bucket was known. It skips amounts that were not
+// counted as slots, whatever the kind of their limit is now.
+func (s *Slots) endLate(amounts []plan.Signed) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	slots := slices.DeleteFunc(plan.Negated(amounts), func(a plan.Signed) bool { return !s.held.hasLate(a.Name) })
+	s.held.countLate(slots, secondAt(s.site.elapsed()))
 	s.arm()
 }
 

@@ -156,8 +156,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	unknown := p.counts
 	for i, f := range found {
 		mine, _ := p.fit(f.Config.Charges)
-		ended, _ := f.Config.SplitSlots(p.ended)
-		mine.counts = withoutZeros(plan.Plus(mine.counts, plan.Negated(ended)))
+		mine.counts = withoutZeros(mine.counts)
 		for k := range mine.counts {
 			c := &mine.counts[k]
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
@@ -169,6 +168,9 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 		slots, counts := f.Config.SplitSlots(mine.counts)
 		if len(slots) > 0 {
 			d.lanes.SlotsOf(f.Lane).countLate(slots, f.Config)
+		}
+		if f.Lane.extra.holdsSlots() {
+			d.lanes.SlotsOf(f.Lane).endLate(p.ended)
 		}
 		if !d.lanes.Count(f.Lane, counts, f.Config) {
 			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(counts), "the limiter was closed")
