@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,21 +89,11 @@ func (f *fleet) start() (url string, process *exec.Cmd) {
 
 func (f *fleet) startAt(store string) (url string, process *exec.Cmd) {
 	f.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(f, err)
-	address := free.Addr().String()
-	require.NoError(f, free.Close())
-	process = exec.CommandContext(f.Context(), filepath.Join(programs, "gateway"), "-listen", address, "-endpoint", store, "-provider", f.provider.URL()) //nolint:gosec // of this test
+	process = exec.CommandContext(f.Context(), filepath.Join(programs, "gateway"), "-listen", "127.0.0.1:0", "-endpoint", store, "-provider", f.provider.URL()) //nolint:gosec // of this test
 	process.Env = append(os.Environ(), "CONSOLE_PASSWORD=open sesame")
-	f.startProgram(process)
-	require.Eventually(f, func() bool {
-		c, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err == nil
-	}, patience, tick)
-	return "http://" + address, process
+	url, _, serves := strings.Cut(strings.TrimPrefix(f.startProgram(process), "The gateway serves "), ",")
+	require.True(f, serves, url)
+	return url, process
 }
 
 // startProgram starts a process, and returns the first line that it prints.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -57,11 +58,12 @@ func main() {
 		must(0, err)
 		fmt.Fprintln(os.Stderr, string(applied))
 	}
-	server := &http.Server{Addr: *listen, Handler: g, ReadHeaderTimeout: 10 * time.Second}
+	listener := must(new(net.ListenConfig).Listen(ctx, "tcp", *listen))
+	server := &http.Server{Handler: g, ReadHeaderTimeout: 10 * time.Second}
 	closed := make(chan error, 1)
 	context.AfterFunc(ctx, func() { closed <- server.Shutdown(context.WithoutCancel(ctx)) })
-	fmt.Print(strings.NewReplacer("{listen}", *listen, "{store}", *store, "{password}", password).Replace(help))
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+	fmt.Print(strings.NewReplacer("{listen}", listener.Addr().String(), "{store}", *store, "{password}", password).Replace(help))
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		must(0, err)
 	}
 	must(0, errors.Join(<-closed, g.Close(context.WithoutCancel(ctx))))
