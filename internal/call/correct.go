@@ -87,7 +87,7 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		lv.degraded = true
 		for _, a := range c.consumed {
 			switch {
-			case lv.cfg.IsSlots(a.Name), c.desk.Lanes.HasLateSlots(lv.lane, a.Name):
+			case lv.cfg.IsSlots(a.Name), c.desk.Lanes.SlotsOf(lv.lane).HasLate(a.Name):
 				c.slots = true
 				lv.holding(a.Name).CountSlots(a.Amount, bucket.SlotsSince(0))
 			case lv.has(a.Name):

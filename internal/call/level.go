@@ -118,7 +118,8 @@ func (lv *level) bookGrant(r *lane.Result) {
 // the rest. It returns false, and books nothing, if the limiter is closed.
 func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
-	now := lanes.SlotsNow()
+	beside := lane.BesideOf(lv.lane)
+	now := beside.SlotsNow()
 	for _, a := range amounts {
 		h, rest := lv.holdingOf(a.Name), a.Amount
 		if a.Amount < 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -240,3 +241,6 @@ func (b *Beside) BookSlots(r *Result, rows plan.Rows) {
 func (b *Beside) SlotWait(limit string, n int64) int64 {
 	return b.owner.SlotsOf(b.lane).wait(limit, n)
 }
+
+// SlotsNow returns the window of slots of calls that begin now.
+func (b *Beside) SlotsNow() bucket.WindowID { return bucket.SlotsSince(secondAt(b.site.elapsed())) }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/backlog"
-	"github.com/dynalimit/dynalimit/internal/bucket"
 	"github.com/dynalimit/dynalimit/internal/cache"
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
@@ -287,20 +286,6 @@ func (s *Registry) PacedBuckets(most int) []Paced {
 	})
 	return list[:min(most, len(list))]
 }
-
-// HasLateSlots reports whether calls of a lane's bucket have slots that were counted before the bucket was known.
-func (s *Registry) HasLateSlots(l *Lane, limit string) bool {
-	x := l.extra.Load()
-	if x == nil || x.slots.Load() == nil {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return x.slots.Load().held.hasLate(limit)
-}
-
-// SlotsNow returns the window of slots of calls that begin now.
-func (s *Registry) SlotsNow() bucket.WindowID { return bucket.SlotsSince(secondAt(s.elapsed())) }
 
 // SlotsOf returns the slots of the process's open calls in a lane's bucket. It makes them at the first use.
 func (s *Registry) SlotsOf(l *Lane) *Slots {

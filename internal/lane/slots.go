@@ -91,6 +91,13 @@ func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
 	s.arm()
 }
 
+// HasLate reports whether calls are open whose slots of a limit were counted before their bucket was known.
+func (s *Slots) HasLate(limit string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held.hasLate(limit)
+}
+
 // endLate counts the end of calls that were admitted before their bucket was known. It skips amounts that were not
 // counted as slots, whatever the kind of their limit is now.
 func (s *Slots) endLate(amounts []plan.Signed) {
