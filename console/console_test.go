@@ -1,12 +1,14 @@
 package console_test
 
 import (
+	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
+	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/audit"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/ddbmem"
@@ -400,13 +403,37 @@ func TestSilentTableShowsTheLastValues(t *testing.T) {
 	assert.Equal(t, http.StatusServiceUnavailable, answer.Code)
 }
 
-// TestCSVHasExactAmounts: in dollars, with the day.
+// TestCSVHasExactAmounts: in dollars, with the day, and money by model: the sums are those of the reader.
 func TestCSVHasExactAmounts(t *testing.T) {
 	o := newOffice(t, nil)
 	answer, _ := o.get("/entity/acme/usage.csv")
 	assert.Equal(t, "text/csv; charset=utf-8", answer.Header().Get("Content-Type"))
 	assert.Contains(t, answer.Header().Get("Content-Disposition"), "attachment")
-	lines := strings.Split(answer.Body.String(), "\n")
-	assert.Equal(t, "day,entity,resource,limit,unit,amount,final", lines[0])
-	assert.Regexp(t, `^2026-11-2\d,acme,all,(rpm|tpm|usd|usd-month),(usd|tokens),\d+\.\d+,(true|false)$`, lines[1])
+	lines, err := csv.NewReader(answer.Body).ReadAll()
+	require.NoError(t, err)
+	assert.Equal(t, "day,entity,resource,limit,unit,model,amount,final", strings.Join(lines[0], ","))
+	sums, models := map[string]float64{}, map[string]bool{}
+	for _, l := range lines[1:] {
+		amount, err := strconv.ParseFloat(l[6], 64)
+		require.NoError(t, err)
+		sums[strings.Join(l[:4], " ")] += amount
+		models[l[5]] = true
+		assert.True(t, l[5] == "" || l[4] == dynalimit.USD, "%v", l)
+	}
+	for _, model := range spend.Models {
+		assert.True(t, models[model], model)
+	}
+	q := aggregator.Query{Window: aggregator.Day, From: o.Now().AddDate(0, 0, -90), To: o.Now().Truncate(24 * time.Hour)}
+	for u, err := range o.Reader.Entity(t.Context(), "acme", q) {
+		require.NoError(t, err)
+		for _, l := range u.Limits {
+			key, unit := strings.Join([]string{u.Start.Format(time.DateOnly), "acme", u.Resource, l.Limit}, " "), 1e3
+			if strings.HasPrefix(l.Limit, "usd") {
+				unit = 1e9
+			}
+			assert.InDelta(t, float64(l.Consumed)/unit, sums[key], 1e-6, key)
+			delete(sums, key)
+		}
+	}
+	assert.Empty(t, sums)
 }

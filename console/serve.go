@@ -198,22 +198,29 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="usage.csv"`)
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"day", "entity", "resource", "limit", "unit", "amount", "final"})
+	writeCSV(csv.NewWriter(w), v, id, days)
+}
+
+// writeCSV writes the lines of an entity's days, up to mostCSV. Money that was counted by model has a line for each model
+// and one for the others.
+func writeCSV(out *csv.Writer, v *view, id string, days []aggregator.Usage) {
+	defer out.Flush()
+	_ = out.Write([]string{"day", "entity", "resource", "limit", "unit", "model", "amount", "final"})
 	lines := 0
 	for _, u := range days {
 		for _, l := range u.Limits {
-			if lines++; lines > mostCSV {
-				break
-			}
 			unit, money := "tokens", v.isMoney(l.Limit)
 			if money {
 				unit = dynalimit.USD
 			}
-			_ = out.Write([]string{u.Start.Format(time.DateOnly), escapeFormula(id), escapeFormula(u.Resource), escapeFormula(l.Limit), unit, exactAmount(money, l.Consumed), fmt.Sprint(u.Final)})
+			for _, part := range partsByModel(l) {
+				if lines++; lines > mostCSV {
+					return
+				}
+				_ = out.Write([]string{u.Start.Format(time.DateOnly), escapeFormula(id), escapeFormula(u.Resource), escapeFormula(l.Limit), unit, escapeFormula(part.model), exactAmount(money, part.n), fmt.Sprint(u.Final)})
+			}
 		}
 	}
-	out.Flush()
 }
 
 type examination struct {

@@ -80,6 +80,28 @@ func usageByWindow(all []aggregator.Usage, resource, limit string, starts []time
 	return s
 }
 
+// modelPart is the part of a limit's usage by one model, in thousandths of tokens or micro-dollars.
+type modelPart struct {
+	model string
+	n     int64
+}
+
+// partsByModel returns a limit's usage by model, sorted by name, and then that of others unless it is 0. It returns the
+// whole, with an empty name, for a limit that is not counted by model.
+func partsByModel(l aggregator.LimitUsage) (parts []modelPart) {
+	if len(l.ByModel) == 0 {
+		return []modelPart{{"", l.Consumed}}
+	}
+	rest := l.Consumed
+	for _, model := range slices.Sorted(maps.Keys(l.ByModel)) {
+		parts, rest = append(parts, modelPart{model, l.ByModel[model]}), rest-l.ByModel[model]
+	}
+	if rest != 0 {
+		parts = append(parts, modelPart{others, rest})
+	}
+	return parts
+}
+
 // stackModels stacks the use of a limit of money by model: the largest ones and the others. Of several limits of money
 // a bucket counts one by model, which need not be this one. Without counters by model, and for other limits, it
 // returns the whole alone.
