@@ -140,8 +140,11 @@ func TestDenialsThatAreNotMarked(t *testing.T) {
 		require.NoError(s.t, err)
 		assert.Empty(s.t, mark())
 		s.acquire("other", dynalimit.Amounts{"tpd": 55})
-		s.deny("other", dynalimit.Amounts{"tpd": 50})
-		mark()
+		used := s.used(func() {
+			s.deny("other", dynalimit.Amounts{"tpd": 50})
+			mark()
+		})
+		assert.Equal(s.t, int64(1), used.Requests(), "the look of this test")
 		assert.Empty(s.t, schema.Text(s.item("other"), "v_tpd@!"))
 	})
 }
@@ -254,5 +257,32 @@ func TestGrantsRaiseTheQuotaOfAlerts(t *testing.T) {
 			}
 		}
 		assert.Equal(s.t, 1, grants, "those of other windows go")
+	})
+}
+
+// A quota that is removed and set again in one window begins anew: its grants and marks of before do not count.
+func TestAlertsOfAQuotaThatReturns(t *testing.T) {
+	markedProcess(t, func(s *process, mark func() string) {
+		set := func(l ...dynalimit.Limit) schema.Item {
+			limits := append(l, dynalimit.DailyQuota("x", 1000, ""))
+			_, err := s.repo.SetConfig(s.t.Context(), admin.Scope{Everyone: true, Resource: model}, admin.LimitConfig{Limits: limits, Only: true, Version: admin.AnyVersion})
+			require.NoError(s.t, err)
+			s.clock.advance(2 * time.Second)
+			s.peer(nil).acquire("key", dynalimit.Amounts{"x": 1})
+			return s.item("key")
+		}
+		quota := dynalimit.DailyQuota("tpd", 100, "").WithAlerts(50, 100)
+		for _, between := range [][]dynalimit.Limit{{}, {dynalimit.PerDay("tpd", 100)}} {
+			item := set(quota)
+			s.deny("key", dynalimit.Amounts{"tpd": 1 + schema.AlertedQuotas(item)[0].Amount/1000 - schema.AlertedQuotas(item)[0].Used/1000})
+			_ = mark()
+			_, err := s.repo.admin().Buckets.GrantWindow(s.t.Context(), "key", model, fmt.Sprint("op-", len(between)), dynalimit.Amounts{"tpd": 150})
+			require.NoError(s.t, err)
+			set(between...)
+			after := schema.AlertedQuotas(set(quota))[0]
+			assert.Equal(s.t, int64(100_000), after.Amount)
+			assert.Zero(s.t, after.Used)
+			assert.False(s.t, after.Denied)
+		}
 	})
 }

@@ -134,22 +134,31 @@ func (m *moneyPart) addAlerts(w *Write) {
 }
 
 // endCounters adds to the part the removal of counters by model of limits in which a claim opens a window.
-// Their places are for the models that are used in that window. A counter that the write moves stays.
+// Their places are for the models that are used in that window. A counter that the write moves stays. The marks
+// of denials and grants of a limit go if the claim removes the limit or replaces it.
 func (m *moneyPart) endCounters(w *Write) {
 	v := m.view
-	if w.Kind != Claim || len(v.Image.Models()) == 0 {
+	if w.Kind != Claim || v.Image.Extras == nil {
 		return
+	}
+	changeOf := func(limit string) *schema.Change { // nil if the image has a counter or mark of a limit that is gone
+		if i := slices.IndexFunc(w.Claim.Limits, func(c schema.Change) bool { return c.Name == limit }); i >= 0 {
+			return &w.Claim.Limits[i]
+		}
+		return nil
 	}
 	for _, counter := range v.Image.Models() {
 		limit, _, _, _ := schema.SplitModel(counter)
-		i := slices.IndexFunc(w.Claim.Limits, func(c schema.Change) bool { return c.Name == limit })
-		gone := i < 0 // the image has a counter of a limit that is gone
-		if i >= 0 {
-			c := &w.Claim.Limits[i]
-			gone = c.Kind == schema.RemoveLimit || c.Kind == schema.KeepLimit && c.Quota && c.Window.Ordinal() != int64(v.Image.Limits[c.Place].Window)
-		}
+		c := changeOf(limit)
+		gone := c == nil || c.Kind == schema.RemoveLimit || c.Kind == schema.KeepLimit && c.Quota && c.Window.Ordinal() != int64(v.Image.Limits[c.Place].Window)
 		if gone && !m.HasCounter(counter) {
 			m.Gone = append(m.Gone, counter)
+		}
+	}
+	for _, mark := range v.Image.Extras.Marks {
+		limit, name := schema.SplitMark(mark)
+		if c := changeOf(limit); c == nil || c.Kind == schema.RemoveLimit || c.Kind == schema.ReplaceLimit {
+			m.Gone = append(m.Gone, name)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
@@ -17,7 +18,7 @@ const (
 // alertsAttr returns the name of the bucket attribute with a limit's alerts.
 func alertsAttr(limit string) string { return byModelPrefix + limit + alertSign }
 
-// AlertText returns one text for each limit with alerts, in the order of limits, such as usd@50,80,100. It
+// AlertText returns one text for each limit with alerts, such as usd@50,80,100. They are sorted as those of Extras. It
 // returns nil if no limit has alerts.
 func AlertText(limits []ConfigLimit) (texts []string) {
 	for _, l := range limits {
@@ -25,6 +26,7 @@ func AlertText(limits []ConfigLimit) (texts []string) {
 			texts = append(texts, l.Name+alertSign+l.AlertAt.String())
 		}
 	}
+	slices.Sort(texts) // usd-month@50 before usd@50
 	return texts
 }
 

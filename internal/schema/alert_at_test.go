@@ -3,6 +3,7 @@ package schema
 import (
 	"testing"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
@@ -31,6 +32,20 @@ func TestAlertsAreOneAttributeOfTheirSource(t *testing.T) {
 	require.NoError(t, err, "what cannot be read alerts nobody, and limits as before")
 	assert.Equal(t, PercentagesOf(60), read.Limits[1].AlertAt)
 	assert.Zero(t, read.Limits[0].AlertAt)
+}
+
+// Configuration and bucket list alerts in one order, whatever the names: otherwise they would differ for ever.
+func TestOrderOfAlerts(t *testing.T) {
+	var limits []ConfigLimit
+	var m Money
+	for _, name := range []string{"usd", "usd-month", "usd.week", "usd2", "usd_x"} {
+		limits = append(limits, ConfigLimit{Name: name, AlertAt: PercentagesOf(50)})
+	}
+	m.Alerts = AlertText(limits)
+	item := Item{}
+	m.attributes(func(name string, value types.AttributeValue) { item[name] = value })
+	found, _ := extrasIn(item)
+	assert.Equal(t, m.Alerts, found.Alerts)
 }
 
 func TestAlertsAreChecked(t *testing.T) {

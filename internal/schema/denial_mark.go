@@ -25,6 +25,15 @@ func markText(window, burst int64) string {
 	return strconv.FormatInt(window, 10) + " " + strconv.FormatInt(burst, 10)
 }
 
+// SplitMark returns the limit of a mark in Extras.Marks, and the name of its attribute without the prefix v_.
+func SplitMark(mark string) (limit, name string) {
+	limit, rest, _ := strings.Cut(mark, alertSign)
+	if alertSign+rest[:1] == denialSign {
+		return limit, limit + denialSign
+	}
+	return limit, mark
+}
+
 // LacksDenialMark reports whether a denial by a quota is to be marked: the bucket has an alert at 100 % for it, less than a
 // tenth is left, and the mark is not there.
 func (m *Image) LacksDenialMark(limit string) bool {

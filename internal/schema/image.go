@@ -383,7 +383,7 @@ func (d *decoder) readEpochs(set *LimitSet) *imageEpochs {
 func (m *Image) readExtras(item Item) {
 	found, size := extrasIn(item)
 	m.size = uint16(min(size, math.MaxUint16)) //nolint:gosec // bounded
-	if len(found.Models)+len(found.Alerts) > 0 {
+	if len(found.Models)+len(found.Alerts)+len(found.Marks) > 0 {
 		m.Extras = &found
 	}
 }
