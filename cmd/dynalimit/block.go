@@ -87,8 +87,10 @@ type blockSetCmd struct {
 // Run blocks all calls of the source and prints the result. With --except it spares the calls of more specific
 // sources that are exceptions. It asks before it blocks the system, and a dry run only prints.
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	blocked := admin.LimitConfig{Blocked: !c.Except, BlockedExcept: c.Except}
-	return c.setBlock(ctx, g, out, blocked, c.destroys, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+	preview := func(marks *admin.LimitConfig) {
+		marks.Blocked, marks.BlockedExcept, marks.Admit = !c.Except, c.Except, false
+	}
+	return c.setBlock(ctx, g, out, preview, c.destroys, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		if c.Except {
 			return of.SetBlockedExcept(ctx, at)
 		}
@@ -113,7 +115,8 @@ func (c blockAdmitCmd) Validate() error {
 // Run makes the source an exception of blocks with exceptions, or ends that with --end, and prints the result.
 // A dry run only prints.
 func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.setBlock(ctx, g, out, admin.LimitConfig{Admit: !c.End}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+	preview := func(marks *admin.LimitConfig) { marks.Admit = !c.End }
+	return c.setBlock(ctx, g, out, preview, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetAdmit(ctx, at, !c.End)
 	})
 }
@@ -126,7 +129,8 @@ type blockLiftCmd struct {
 // Run ends the block of the source, also one with exceptions, and prints a less specific block that remains. A
 // dry run only prints.
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
-	return c.setBlock(ctx, g, out, admin.LimitConfig{}, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
+	preview := func(marks *admin.LimitConfig) { marks.Blocked, marks.BlockedExcept = false, false }
+	return c.setBlock(ctx, g, out, preview, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
 		return of.SetBlocked(ctx, at, false)
 	})
 }
@@ -141,10 +145,10 @@ type blockChange struct {
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
-// setBlock changes the block of the source, after a confirmation for the system, and prints the result. marks
-// are the new marks of the source, which a dry run prints, and change stores them.
+// setBlock changes the block of the source, after a confirmation for the system, and prints the result. preview sets
+// the new marks of the source, which a dry run prints, and change stores them.
 func (l blockSource) setBlock(
-	ctx context.Context, g *globals, out *term.Output, marks admin.LimitConfig, how destroys,
+	ctx context.Context, g *globals, out *term.Output, preview func(*admin.LimitConfig), how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
 ) error {
 	at := l.sourceScope()
@@ -154,9 +158,12 @@ func (l blockSource) setBlock(
 		if err != nil {
 			return err
 		}
-		blocks := marks.Blocked || marks.BlockedExcept
 		after := before
-		after.Blocked, after.BlockedExcept, after.Admit = marks.Blocked, marks.BlockedExcept, marks.Admit
+		preview(&after)
+		blocks := after.Blocked || after.BlockedExcept
+		if after.Admit && blocks {
+			return badInput("%s is blocked: end that first, with 'dynalimit block lift %s'", at, flagsOf(at))
+		}
 		if !how.DryRun {
 			if err := how.confirmBlock(ctx, out, at, before, blocks); err != nil {
 				return err
