@@ -36,7 +36,7 @@ func (r *Ranking) Add(u aggregator.Usage) {
 			rank = &Rank{Entity: u.Entity, Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
 			r.ranks[key] = rank
 		}
-		rank.LimitUsage = SumUsage(rank.LimitUsage, l)
+		rank.LimitUsage = sumUsage(rank.LimitUsage, l)
 		rank.Parent, rank.Plan = cmp.Or(u.Parent, rank.Parent), cmp.Or(u.Plan, rank.Plan)
 	}
 }

@@ -43,7 +43,7 @@ func (b *Book) Add(u aggregator.Usage) {
 			t = &Total{Resource: u.Resource, LimitUsage: aggregator.LimitUsage{Limit: l.Limit}}
 			b.totals[key] = t
 		}
-		t.LimitUsage = SumUsage(t.LimitUsage, l)
+		t.LimitUsage = sumUsage(t.LimitUsage, l)
 		for len(t.Series) <= column {
 			t.Series = append(t.Series, 0)
 		}
@@ -82,9 +82,9 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// SumUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
+// sumUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
 // name is a's.
-func SumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
+func sumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.SaturatedSum(a.Consumed, b.Consumed)
 	a.Pending = notation.SaturatedSum(a.Pending, b.Pending)
 	a.Passed = notation.SaturatedSum(a.Passed, b.Passed)
