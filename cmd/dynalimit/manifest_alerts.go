@@ -2,7 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
+
+	"github.com/aws/smithy-go"
 
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator/alert"
@@ -10,13 +14,19 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// warnOfAlerts adds a warning to the plan of a manifest with alerts if no Deliverer sends them. It adds none if the role
-// must not read that.
+// warnOfAlerts adds a warning to the plan of a manifest with alerts if no Deliverer sends them, or if that cannot be read.
 func warnOfAlerts(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest, p *manifest.Plan) {
 	for _, config := range m.Configs {
 		if slices.ContainsFunc(config.Limits, func(l dynalimit.Limit) bool { return l.AlertAt != 0 }) {
 			table := shared.Of(repo).Table
-			if holder, err := alert.Delivering(ctx, table.Client, table.Name, now(ctx)); err == nil && holder == "" {
+			holder, err := alert.Delivering(ctx, table.Client, table.Name, now(ctx))
+			if api, ok := errors.AsType[smithy.APIError](err); ok {
+				err = fmt.Errorf("%s: %s", api.ErrorCode(), api.ErrorMessage())
+			}
+			switch {
+			case err != nil:
+				p.Warnings = append(p.Warnings, fmt.Sprintf("limits have alerts, and it cannot be checked whether anybody sends them: %v", err))
+			case holder == "":
 				p.Warnings = append(p.Warnings, "limits have alerts, and nobody sends them: run 'dynalimit tail --alert-webhook FILE'")
 			}
 			return

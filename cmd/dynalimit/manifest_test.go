@@ -120,7 +120,7 @@ func TestManifestPlanIsColouredOnATerminal(t *testing.T) {
 	require.NoError(t, terminal.Close())
 }
 
-// A plan says that nobody sends the alerts of its limits, and a Deliverer ends that.
+// A plan says that nobody sends the alerts of its limits, or that it must not read that; a Deliverer ends that.
 func TestManifestPlanWarnsOfAlerts(t *testing.T) {
 	s := newTable(t)
 	name := filepath.Join(t.TempDir(), "limits.yaml")
@@ -131,6 +131,14 @@ func TestManifestPlanWarnsOfAlerts(t *testing.T) {
 		return out
 	}
 	assert.Contains(t, plan(), "limits have alerts, and nobody sends them")
+	s.db.SetFaults(func(r *ddbmem.Request) ddbmem.Fault {
+		if strings.Contains(string(r.Body), "TAIL#alerts") {
+			return ddbmem.Fault{Error: &ddbmem.Error{Code: "AccessDeniedException", Message: "no"}}
+		}
+		return ddbmem.Fault{}
+	})
+	assert.Contains(t, plan(), "cannot be checked whether anybody sends them: AccessDeniedException: no")
+	s.db.SetFaults(nil)
 	item := schema.EncodeLease(schema.TailKeys{Name: "alerts"}.Lease(), schema.Lease{Holder: "host", Token: "t", Until: s.clock().Add(time.Minute).UnixMilli()})
 	_, err := s.db.Client().PutItem(t.Context(), &dynamodb.PutItemInput{TableName: aws.String("limits"), Item: item})
 	require.NoError(t, err)
