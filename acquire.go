@@ -25,7 +25,7 @@ import (
 // an *UnconfirmedError to the error. If a take may have landed although no answer came, the error is an
 // *UnconfirmedError that wraps the *UnavailableError.
 func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	var lease *Lease
@@ -75,7 +75,7 @@ func (l *RateLimiter) Acquire(ctx context.Context, entity, resource string, amou
 // earlier than the computed wait. It fails with ctx's error when ctx ends, and then holds nothing, and
 // with ErrClosed when the limiter is closed. Other errors are those of Acquire.
 func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Lease, error) {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkUsable(ctx); err != nil {
 		return nil, err
 	}
 	var r call.Request
@@ -104,7 +104,7 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 // it. Errors are those of Acquire, or fn's error joined with that of the rollback.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
-		if err := l.usable(ctx); err != nil {
+		if err := l.checkUsable(ctx); err != nil {
 			return err
 		}
 		if err := l.makeRequest(new(call.Request), entity, resource, amounts, opts); err != nil {
@@ -133,8 +133,8 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// makeRequest validates the input of a call and fills r. It returns a *ValidationError for bad input, and
-// ErrClosed if the limiter is closed.
+// makeRequest validates the input of a call and fills r. To a call without a parent it adds
+// Options.StrangersParent. It returns a *ValidationError for bad input, and ErrClosed if the limiter is closed.
 func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
 	if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
 		return err
@@ -148,8 +148,8 @@ func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amou
 	return nil
 }
 
-// decideFromMemory decides a call without options from memory, if its bucket has a shortcut: lease is the
-// grant, or err the denial. decided is false if memory cannot decide, so that the buckets must be asked.
+// decideFromMemory admits or denies a call without options from memory, without a request. lease is the grant,
+// and err the denial. decided is false, with both nil, if the buckets must be asked.
 func (l *RateLimiter) decideFromMemory(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
 	var memory call.Memory
 	switch l.desk.Try(ctx, entity, resource, amounts, &memory) {
@@ -174,8 +174,8 @@ func addStrangersParent(g, strangers *call.Given) *call.Given {
 	return g
 }
 
-// newRequest validates the input of a call, and returns a *ValidationError for bad input. compatible means that
-// the table stays readable for zae-limiter, which refuses some limits.
+// newRequest returns the request of a call with its options applied. It returns a *ValidationError for bad
+// input. With compatible it also refuses resources and limits that zae-limiter cannot read.
 func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
 	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
 	if reason := schema.CheckEntity(entity); reason != "" {
@@ -197,8 +197,8 @@ func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, 
 	return r, err
 }
 
-// newReadRequest validates the input of a call that writes nothing, and returns a *ValidationError for bad
-// input. Its amounts may be empty.
+// newReadRequest returns the request of a call that writes nothing, and a *ValidationError for bad input. Its
+// checks are those of newRequest, but the amounts may be empty.
 func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
 	if len(amounts) > 0 {
 		return newRequest(entity, resource, amounts, opts, compatible)
@@ -208,8 +208,9 @@ func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOpti
 	return r, err
 }
 
-// usable returns a *ValidationError for a limiter that New did not make, and for a nil context.
-func (l *RateLimiter) usable(ctx context.Context) error {
+// checkUsable returns a *ValidationError for a limiter that New did not make, and for a nil context. It returns
+// nil otherwise, also for a closed limiter.
+func (l *RateLimiter) checkUsable(ctx context.Context) error {
 	if l == nil || l.repo == nil {
 		return invalid("limiter", "was not made by New; make one with dynalimit.New(repo, nil)")
 	}
@@ -219,8 +220,8 @@ func (l *RateLimiter) usable(ctx context.Context) error {
 	return nil
 }
 
-// checkAmounts returns a *ValidationError for empty amounts, for one too large for any limit, and for a
-// negative one unless signed is set, as for Adjust.
+// checkAmounts returns a *ValidationError for empty amounts, a bad name of a limit, and an amount above 10^12
+// tokens. It refuses a negative amount unless signed is set, as for Adjust.
 func checkAmounts(amounts Amounts, signed bool) error {
 	if len(amounts) == 0 {
 		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")

@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/sources"
 )
 
-// limitOf converts the parameters of a stored limit, in millitokens, to a limit in whole tokens: a token
-// bucket, a quota or calls in flight.
+// limitOf returns a stored limit, with numbers in millitokens, as a limit in whole tokens: a token bucket, a
+// quota or calls in flight. MaxDebt, Reserve and Unit stay unset, and Longest of slots is the default.
 func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	if rate.Period == 0 { // slots
 		n, hold := rate.Burst/milli, time.Duration(rate.Hold())*time.Millisecond
@@ -37,7 +37,8 @@ func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 // tokensOf returns a map from limits to whole tokens of amounts in millitokens, rounded towards 0.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
 
-// setBalance fills in a zero status from a balance, and converts it to whole tokens.
+// setBalance fills in a zero status from a balance, and converts it to whole tokens. If the bucket did not
+// answer, it shows the limit as configured. It sets Unlimited, InFlight and the money's unit too.
 func (s *LimitStatus) setBalance(b *call.Balance) {
 	s.EntityID, s.Resource = b.Lane.Entity, b.Lane.Resource
 	s.Limit, s.Degraded, s.ByEstimates = limitOf(b.Limit, b.Capacity, b.Rate), b.Degraded, b.ByEstimates
@@ -64,7 +65,8 @@ func (s *LimitStatus) setBalance(b *call.Balance) {
 }
 
 // setOutlook sets the balance and the waits of a status, and whether the requested amount fits. asked and o are
-// in millitokens; the status gets whole tokens, rounded down.
+// in millitokens, the status is in whole tokens, and Remaining is rounded down. If asked is 0 the limit denies
+// nothing, also in debt.
 func (s *LimitStatus) setOutlook(asked int64, o bucket.Outlook) {
 	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), call.Duration(o.Full)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody

@@ -76,7 +76,8 @@ func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found
 	return found, err
 }
 
-// Reread reads the configuration of a key after the call has begun. Its errors are those that users see.
+// Reread returns the configuration of a key by a read that begins after the call, and stores it in the cache.
+// Its errors are those that users see.
 func (c configCache) Reread(ctx context.Context, key config.GivenKey) (*config.Resolved, error) {
 	found, err := c.Cache.Reread(ctx, key)
 	if err != nil {
@@ -85,8 +86,8 @@ func (c configCache) Reread(ctx context.Context, key config.GivenKey) (*config.R
 	return found, err
 }
 
-// Read returns the sources of an entity on a resource by a consistent read, beside the cache. Its errors are
-// those that users see.
+// Read returns the verdict of the sources of an entity on a resource, with the entity's record, by a consistent
+// read. It neither uses nor changes the cache. Its errors are those that users see.
 func (c configCache) Read(ctx context.Context, key config.Key) (config.Said, error) {
 	said, err := c.Cache.Read(ctx, key)
 	if err != nil {
@@ -106,9 +107,9 @@ type configStore struct {
 	tick      func() int64
 }
 
-// ReadSources returns the items of the keys, with the limits of the older layout added. It also reads the
-// namespace's record and, when it is due, the version record. It reads limits of the older layout first,
-// because another process may convert them meanwhile.
+// ReadSources returns the items of the keys, with the limits of the older layout merged in; an absent item has
+// no entry. It also reads and stores the state of the namespace and, when it is due, checks the version record.
+// It reads the older limits before the items, because another process may convert them meanwhile.
 func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.IsDue() || s.layout.CompositeOnly()
 	if first {

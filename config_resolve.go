@@ -95,7 +95,7 @@ type RaisedLimit struct {
 // needs no record. It fails with a *ValidationError for bad input, and for a stored source that cannot
 // be read.
 func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string) (ResolvedLimits, error) {
-	if err := r.usable(ctx); err != nil {
+	if err := r.checkUsable(ctx); err != nil {
 		return ResolvedLimits{}, err
 	}
 	if err := checkEntityID("entity", entity); err != nil {
@@ -114,8 +114,8 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits reads the sources of an entity on a resource, and returns the limits in force. Of the
-// resource's groups it returns only the names.
+// resolveLimits reads the sources of an entity on a resource, and returns the limits in force, as the current
+// raises make them. Of the resource's groups it returns only the names.
 func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
 	said, err := r.configs.Read(ctx, key)
 	if err != nil {

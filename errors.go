@@ -98,14 +98,14 @@ func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
 
 // Primary returns the status of the limit that denies the longest; a zero status if none denies.
 func (e *LimitExceededError) Primary() LimitStatus {
-	if worst := e.worst(); worst != nil {
+	if worst := e.worstStatus(); worst != nil {
 		return *worst
 	}
 	return LimitStatus{}
 }
 
-// worst returns the status with the longest denial, nil if there is no denial.
-func (e *LimitExceededError) worst() *LimitStatus {
+// worstStatus returns the status with the longest wait among those that deny; nil if none denies.
+func (e *LimitExceededError) worstStatus() *LimitStatus {
 	var worst *LimitStatus
 	for i := range e.Statuses {
 		s := &e.Statuses[i]
@@ -266,7 +266,8 @@ type UnconfirmedError struct {
 	Err error
 }
 
-// Error names the amounts and their fate.
+// Error names the amounts by limit, the bucket, the cause, and whether the amounts were surely not written.
+// Without an entity it says that Close lost them.
 func (e *UnconfirmedError) Error() string {
 	parts := make([]string, 0, len(e.Amounts))
 	for _, name := range slices.Sorted(maps.Keys(e.Amounts)) {
@@ -321,7 +322,8 @@ func (e *UnsettledError) Is(target error) bool { return target == ErrUnconfirmed
 // false if none of them has a wait, or if no wait can help.
 func RetryAfter(err error) (time.Duration, bool) { return problem.RetryAfter(err) }
 
-// configError turns a reason of package config into the error that users see. Any other error, and nil, stays.
+// configError turns a reason of package config into the error that users see: a refused input, an unreadable
+// source, or an *UnavailableError for config.ErrOutOfTime. Any other error, and nil, stays.
 func configError(l *layout.Layout, err error) error {
 	if wrong, ok := errors.AsType[*config.Invalid](err); ok {
 		return refusedBy(wrong)
@@ -356,7 +358,7 @@ func emptyDenial(entityID, resource string) *LimitExceededError {
 	return &d.LimitExceededError
 }
 
-// addStatus adds a zero status to the denial, and returns it to be filled in.
+// addStatus adds a zero status to the denial, and returns it to be filled in before the next addStatus.
 func (e *LimitExceededError) addStatus() *LimitStatus {
 	n := len(e.Statuses)
 	if n < cap(e.Statuses) {
@@ -367,7 +369,8 @@ func (e *LimitExceededError) addStatus() *LimitStatus {
 	return &e.Statuses[n]
 }
 
-// errorOf turns the reason of a failed call into the error that users see. Any other error, and nil, stays.
+// errorOf turns the reason of a failed call, of package call or config, into the error that users see. It
+// converts each part of a *call.Joined. Any other error, and nil, stays.
 func errorOf(l *layout.Layout, err error) error {
 	switch e := err.(type) { //nolint:errorlint // a reason is the outermost, but in Joined
 	case *call.Joined:
@@ -407,7 +410,8 @@ func denialOf(d *call.Denied) *LimitExceededError {
 	return e
 }
 
-// memoryDenial returns the error of a call that the last image of its bucket denies.
+// memoryDenial returns the error of a call that the last image of its bucket denies, with the statuses of the
+// requested limits in whole tokens. RetryAfter is the longest wait of those that deny.
 func memoryDenial(d *call.Denial) *LimitExceededError {
 	e := emptyDenial(d.Lane.Entity, d.Lane.Resource)
 	for i := range d.Config.Limits {
@@ -422,7 +426,7 @@ func memoryDenial(d *call.Denial) *LimitExceededError {
 		status.Limit.MaxDebt, status.Limit.Reserve = l.MaxDebt/milli, l.Reserve/milli
 		status.setOutlook(d.Needs[i], d.Outlooks[i])
 	}
-	if worst := e.worst(); worst != nil {
+	if worst := e.worstStatus(); worst != nil {
 		e.RetryAfter = worst.RetryAfter
 	}
 	return e

@@ -42,7 +42,8 @@ type servedLease struct {
 	grant call.Grant
 }
 
-// leaseServed returns the lease of a grant from memory.
+// leaseServed returns a new lease with a copy of a grant from memory. currentCall makes its call when it is
+// first needed.
 func (l *RateLimiter) leaseServed(g *call.Grant) *Lease {
 	lease := &servedLease{Lease: Lease{limiter: l}, grant: *g}
 	lease.served = &lease.grant
@@ -111,7 +112,8 @@ func (lease *Lease) endServed(ctx context.Context) bool {
 	return true
 }
 
-// endCorrection ends a correction. lease.mu must be held; endCorrection releases it.
+// endCorrection ends a correction and wakes the callers that wait for its end. lease.mu must be held;
+// endCorrection releases it.
 func (lease *Lease) endCorrection() {
 	lease.busy = false
 	if lease.freed != nil {
@@ -135,11 +137,11 @@ type correction struct {
 	soon bool
 }
 
-// correct makes a correction at every level and reports it to the observer, even if ctx has ended. done means
-// that the caller has nothing left to do: the correction is complete (perhaps unconfirmed at a level), or the
-// lease had ended already.
+// correct makes a correction at every level and reports it to the observer, even if ctx has ended. It takes at
+// most Options.CleanupTimeout. done means that the caller has nothing left to do: the correction is complete
+// (perhaps unconfirmed at a level), or the lease had ended already.
 func (lease *Lease) correct(ctx context.Context, change correction) (done bool, err error) {
-	if err := lease.usable(ctx); err != nil {
+	if err := lease.checkUsable(ctx); err != nil {
 		return false, err
 	}
 	caller := ctx
@@ -201,7 +203,8 @@ func (lease *Lease) Degraded() bool {
 	return lease.call != nil && lease.call.Degraded() // else served from memory
 }
 
-// units returns a map from the names of the lease's limits of money to their unit; nil without one.
+// units returns a map from the names of the lease's limits of money to their unit. It is nil without one, for a
+// lease served from memory, and for one that no acquire returned.
 func (lease *Lease) units() map[string]string {
 	if !lease.made() {
 		return nil
@@ -264,7 +267,7 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 // lease unchanged. It is refused while the entity is blocked. Errors as of Acquire, and
 // ErrLeaseEnded.
 func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
-	if err := lease.usable(ctx); err != nil {
+	if err := lease.checkUsable(ctx); err != nil {
 		return err
 	}
 	if err := checkAmounts(amounts, false); err != nil {
@@ -306,7 +309,7 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 // After a Settle or a Rollback it does nothing and returns nil: use after the end is not charged. If it
 // fails with amounts that were surely not written, it may be called again. Errors as of Adjust.
 func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
-	if len(actual) == 0 && lease.usable(ctx) == nil && lease.endServed(ctx) {
+	if len(actual) == 0 && lease.checkUsable(ctx) == nil && lease.endServed(ctx) {
 		return nil
 	}
 	change, err := settlement(actual)
@@ -317,8 +320,8 @@ func (lease *Lease) Settle(ctx context.Context, actual Amounts) error {
 	return err
 }
 
-// settlement returns the correction of Settle: it ends a lease with the used amounts. It returns a
-// *ValidationError for bad amounts.
+// settlement returns the correction of Settle: it ends a lease with the used amounts, and limits without a
+// given amount keep theirs. It returns a *ValidationError for bad amounts; none at all are valid.
 func settlement(actual Amounts) (correction, error) {
 	if len(actual) > 0 {
 		if err := checkAmounts(actual, false); err != nil {
@@ -348,8 +351,9 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 	return err
 }
 
-// usable returns a *ValidationError for a lease that no acquire returned, and for a nil context.
-func (lease *Lease) usable(ctx context.Context) error {
+// checkUsable returns a *ValidationError for a lease that no acquire returned, and for a nil context; nil
+// otherwise, also for an ended lease.
+func (lease *Lease) checkUsable(ctx context.Context) error {
 	if !lease.made() {
 		return invalid("lease", "is nil; check the error of Acquire before using the lease")
 	}

@@ -34,7 +34,7 @@ import (
 // Errors: *ValidationError, and then nothing has changed; those of Settle for amounts written at once.
 // It may be called again after an error.
 func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func(error)) error {
-	if err := lease.usable(ctx); err != nil {
+	if err := lease.checkUsable(ctx); err != nil {
 		return err
 	}
 	change, err := settlement(actual)
@@ -73,7 +73,7 @@ func (lease *Lease) SettleSoon(ctx context.Context, actual Amounts, settled func
 	return s.settleNow(change)
 }
 
-// raisesAny reports whether a target exceeds the consumed amounts.
+// raisesAny reports whether a target exceeds the consumed amount of any limit.
 func raisesAny(consumed, target []plan.Signed) bool {
 	return slices.ContainsFunc(target, func(t plan.Signed) bool {
 		held, _ := plan.AmountOf(consumed, t.Name)
@@ -101,7 +101,8 @@ func (s *settling) enter(lanes []*lane.Lane) bool {
 	return true
 }
 
-// settleNow settles the lease while its caller waits. It calls settled if nothing is left to be done.
+// settleNow settles the lease while its caller waits, and returns the error. If nothing is left to be done, it
+// first passes the error to settled.
 func (s *settling) settleNow(change correction) error {
 	done, err := s.lease.correct(s.ctx, change)
 	if done {
@@ -118,9 +119,9 @@ func (s *settling) settleAfterCorrection(change correction) {
 	}))
 }
 
-// queueGiveBacks corrects an idle lease to a target: it queues the give-backs and finishes in the background.
-// It settles at once if there is something to charge, or nothing to write, or no room in the background. The
-// caller holds the lease's lock, which queueGiveBacks releases.
+// queueGiveBacks corrects an idle lease to a target: it queues the give-backs, finishes in the background, and
+// returns nil. If there is something to charge, nothing to write, or no room in the background, it settles at
+// once and returns the error. The caller holds the lease's lock, which queueGiveBacks releases.
 func (s *settling) queueGiveBacks(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.call
 	lease.busy, lease.corrected = true, true
@@ -152,8 +153,8 @@ func (s *settling) queueGiveBacks(target []plan.Signed) error {
 	return nil
 }
 
-// bookCorrection books a correction to a target, ends the lease if nothing is left to be done, and reports to
-// the observer. The lease's lock must be held; bookCorrection releases it.
+// bookCorrection books a correction to a target, and reports it to the observer. It ends the lease if nothing
+// is left to be done, or if SettleSoon is ending it. The lease's lock must be held; bookCorrection releases it.
 func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
 	lease := s.lease
 	done, reason := k.Book()
@@ -174,8 +175,8 @@ func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen
 	return done, err
 }
 
-// reportResult passes the result of the settlement to the caller's function, and ends its count in the limiter.
-// It counts amounts that were surely not written as dropped.
+// reportResult passes the result of the settlement to the caller's function, logs a panic of that function, and
+// ends the lease's count in the limiter. It counts amounts that were surely not written as dropped.
 func (s *settling) reportResult(err error) {
 	l := s.lease.limiter
 	var failed []*UnconfirmedError

@@ -141,7 +141,7 @@ func (l *RateLimiter) availabilityChanged(s ddb.State) {
 // Leases can still be adjusted, settled and rolled back after Close, but a correction that cannot be
 // written then is not retried later.
 func (l *RateLimiter) Close(ctx context.Context) error {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkUsable(ctx); err != nil {
 		return err
 	}
 	first := !l.closed.Swap(true)
@@ -192,7 +192,7 @@ func (l *RateLimiter) Close(ctx context.Context) error {
 // It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
 // and *UnavailableError if the bucket could not be written: the pause holds in this process then.
 func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkUsable(ctx); err != nil {
 		return err
 	}
 	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
@@ -227,7 +227,7 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 // It is written even if ctx has ended, for Options.CleanupTimeout at most. Errors: *ValidationError,
 // and *UnavailableError if the bucket could not be written: the pause has ended in this process then.
 func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) error {
-	if err := l.usable(ctx); err != nil {
+	if err := l.checkUsable(ctx); err != nil {
 		return err
 	}
 	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
@@ -249,7 +249,8 @@ type ownCounters struct {
 }
 
 // bookkeeping returns the limiter of this project's own counters, in the same table and namespace, and makes it
-// at its first use. It takes limits from its calls alone, and has no observer.
+// at its first use. It takes limits from its calls alone, and has no observer. A limiter that New did not make
+// returns itself.
 func (l *RateLimiter) bookkeeping() *RateLimiter {
 	if l.repo == nil {
 		return l // each of its calls fails
@@ -258,7 +259,7 @@ func (l *RateLimiter) bookkeeping() *RateLimiter {
 	defer l.own.mu.Unlock()
 	if l.own.limiter == nil {
 		o := Options{Timeout: l.options.Timeout, CleanupTimeout: l.options.CleanupTimeout, Logger: l.log, Now: l.options.Now}
-		own, err := New(l.repo.options.connect(l.repo.given, l.repo.table, schema.OwnKeys(l.repo.keys.Name())), &o)
+		own, err := New(l.repo.options.newRepository(l.repo.given, l.repo.table, schema.OwnKeys(l.repo.keys.Name())), &o)
 		if err != nil { // New has accepted each of these options before
 			panic(err)
 		}

@@ -202,8 +202,8 @@ func (l Limit) WithAlerts(percent ...int) Limit {
 	return l
 }
 
-// ReservedTokens returns the number of tokens that batch calls (WithBatch) leave to interactive calls, by Reserve and
-// Burst.
+// ReservedTokens returns the number of tokens that batch calls (WithBatch) leave to interactive calls, by
+// Reserve and Burst; 0 if Reserve is -1.
 func (l Limit) ReservedTokens() int64 {
 	return bucket.Rate{Burst: l.withDefaults().Burst * milli}.ReserveOf(l.Reserve*milli) / milli
 }
@@ -232,8 +232,8 @@ func userLimits(stored []schema.ConfigLimit) []Limit {
 	return limits
 }
 
-// withDefaults returns the limit with defaults for the unset fields, such as Burst, RefillAmount and the Zone
-// of a quota.
+// withDefaults returns the limit with defaults for the unset fields: Burst, RefillAmount, the Zone of a quota,
+// and Longest of calls in flight.
 func (l Limit) withDefaults() Limit { return Limit(schema.ConfigLimit(l).WithDefaults()) }
 
 // Amounts is the number of whole tokens of each limit, by name, that a call takes or gives back.
@@ -398,12 +398,14 @@ func periodText(d time.Duration) string {
 	return text
 }
 
-// UnmarshalText reads "block", "allow" or "local"; empty stands for the default of the field.
+// UnmarshalText reads "block", "allow" or "local"; empty stands for the default of the field. Any other text is
+// a *ValidationError.
 func (p *UnavailablePolicy) UnmarshalText(text []byte) error {
 	return unmarshalName(p, text, "on_unavailable", Refuse, Allow, Local)
 }
 
-// UnmarshalText reads "parallel" or "transaction"; empty stands for the default of the field.
+// UnmarshalText reads "parallel" or "transaction"; empty stands for the default of the field. Any other text is
+// a *ValidationError.
 func (m *ChargeMode) UnmarshalText(text []byte) error {
 	return unmarshalName(m, text, "cascade", ChargeParallel, ChargeTransaction)
 }
@@ -437,6 +439,7 @@ func checkNow(now func() time.Time) error {
 	return nil
 }
 
+// checkEntityID returns a *ValidationError of the field for an invalid entity id; nil for a valid one.
 func checkEntityID(field, id string) error {
 	if reason := schema.CheckEntity(id); reason != "" {
 		return invalid(field, "%s", reason)
@@ -444,6 +447,7 @@ func checkEntityID(field, id string) error {
 	return nil
 }
 
+// checkResource returns a *ValidationError of the field "resource" for an invalid name; nil for a valid one.
 func checkResource(resource string) error {
 	if reason := schema.CheckResource(resource); reason != "" {
 		return invalid("resource", "%s", reason)
@@ -451,6 +455,7 @@ func checkResource(resource string) error {
 	return nil
 }
 
+// checkPolicy returns a *ValidationError of the field for an unknown outage policy. An empty policy is valid.
 func checkPolicy(field string, p UnavailablePolicy) error {
 	if p != "" && p != Refuse && p != Allow && p != Local {
 		return invalid(field, "is %q; give dynalimit.Refuse, dynalimit.Allow or dynalimit.Local", p)
@@ -458,6 +463,7 @@ func checkPolicy(field string, p UnavailablePolicy) error {
 	return nil
 }
 
+// checkChargeMode returns a *ValidationError of the field for an unknown charge mode. An empty mode is valid.
 func checkChargeMode(field string, m ChargeMode) error {
 	if m != "" && m != ChargeParallel && m != ChargeTransaction {
 		return invalid(field, "is %q; give dynalimit.ChargeParallel or dynalimit.ChargeTransaction", m)

@@ -50,7 +50,8 @@ func (r *reports) observeAcquire(ctx context.Context, entity, resource string, a
 	return ctx, c
 }
 
-// reportEnd reports the end of an acquire to the observer, and its denial if err is one.
+// reportEnd reports the end of an acquire to the observer, and its denial if err is one. memory means that no
+// bucket was asked.
 func (c *observed) reportEnd(ctx context.Context, lease *Lease, memory bool, err error) {
 	o := &c.reports.Observer
 	if err != nil && o.Denied != nil {
@@ -69,8 +70,8 @@ func (c *observed) reportEnd(ctx context.Context, lease *Lease, memory bool, err
 	})
 }
 
-// reportDenial reports err to the observer's Denied, which must be set, if err is a denial. memory means that
-// no bucket was asked.
+// reportDenial reports err, if it is a denial, with the limits that deny to the observer's Denied, which must
+// be set. memory means that no bucket was asked.
 func (r *reports) reportDenial(ctx context.Context, err error, memory bool) {
 	denial, ok := errors.AsType[*LimitExceededError](err)
 	if !ok {
@@ -104,7 +105,8 @@ func (r *reports) reportDrop(amounts []plan.Signed) {
 // writeTrace reports the writes of the lanes to an observer.
 type writeTrace struct{ *reports }
 
-// Begin reports the start of a write to the observer. The returned function reports its end.
+// Begin reports the start of a write to the observer, and returns the observer's context. The returned function
+// reports the end of the write, if the observer has a function for it.
 func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context, func(lane.Answer)) {
 	kind, began := writeKinds[w.Kind], t.desk.Stopwatch()
 	ctx = call.BeginEvent(ctx, t.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
@@ -148,7 +150,8 @@ type observedCorrection struct {
 	event   observe.Correction
 }
 
-// observeCorrection starts the record of a lease correction for the observer. The lease's lock must be held.
+// observeCorrection returns the record of a lease correction, with its start and the amounts before it, which
+// reportEnd reports to the observer. The lease's lock must be held.
 func (r *reports) observeCorrection(kind observe.CorrectionKind, c *call.Call) *observedCorrection {
 	of := c.Request()
 	return &observedCorrection{
@@ -157,7 +160,8 @@ func (r *reports) observeCorrection(kind observe.CorrectionKind, c *call.Call) *
 	}
 }
 
-// setChange stores the lease's amounts after the correction in the event, and their changes, in whole tokens.
+// setChange stores the lease's amounts after the correction in the event, and their differences from those
+// before it, in whole tokens. It leaves out limits without a difference.
 func (h *observedCorrection) setChange(consumed []plan.Signed) {
 	h.event.Used = tokensOf(consumed)
 	for _, a := range plan.Plus(consumed, plan.Negated(h.before)) {
@@ -191,8 +195,8 @@ func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	}
 }
 
-// shield returns a function that calls hear on a goroutine of its own, and logs a panic. It returns nil if hear
-// is nil.
+// shield returns a function that calls hear on a goroutine of its own, waits for its end, and logs a panic. It
+// returns nil if hear is nil.
 func shield[E any](log *slog.Logger, hear func(E)) func(E) {
 	if hear == nil {
 		return nil

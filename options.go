@@ -109,8 +109,8 @@ func (o Options) checkTimes() error {
 	return checkNow(o.Now)
 }
 
-// withDefaults returns valid options with defaults for the unset ones, and with copies of the caller's map and
-// limits.
+// withDefaults returns valid options with defaults for the unset ones, except Now, Unrecorded and the prefetch
+// times. It copies the caller's map and limits.
 func (o Options) withDefaults(repo *Repository) Options {
 	o.PrefetchResources = maps.Clone(o.PrefetchResources) // the caller may go on changing its own
 	if len(o.Limits) > 0 {
@@ -154,6 +154,8 @@ func checkPrefetch(field string, d time.Duration) error {
 	return nil
 }
 
+// checkPrefetches returns a *ValidationError for a bad resource or time in PrefetchResources, and for a bad
+// Prefetch; nil if all are valid.
 func (o Options) checkPrefetches() error {
 	for resource, d := range o.PrefetchResources {
 		field := "options.PrefetchResources[" + resource + "]"
@@ -167,7 +169,8 @@ func (o Options) checkPrefetches() error {
 	return checkPrefetch("options.Prefetch", o.Prefetch)
 }
 
-// horizon returns a function from a resource to its prefetch time; nil if no resource has one.
+// horizon returns a function from a resource to its prefetch time, 0 if it has none. It returns nil if neither
+// Prefetch nor PrefetchResources is set.
 func (o Options) horizon() func(resource string) time.Duration {
 	if o.Prefetch == 0 && len(o.PrefetchResources) == 0 {
 		return nil
@@ -275,7 +278,8 @@ func (o *acquireOptions) givenOrNew() *call.Given {
 	return o.Given
 }
 
-// checkGiven returns a *ValidationError for an invalid plan or parent that a call gives, before any read.
+// checkGiven returns a *ValidationError, before any read, for an invalid plan, and for a parent that is empty,
+// invalid or the entity itself. It ignores a plan or parent that the call does not give.
 func checkGiven(g *call.Given, entity string) error {
 	if g.Plans {
 		if err := checkEntityID("WithPlan", g.Plan); err != nil {
@@ -297,8 +301,8 @@ func checkGiven(g *call.Given, entity string) error {
 	return nil
 }
 
-// applyOptions applies the options of an entity's call, and returns them in one struct. It returns a
-// *ValidationError for the first invalid one.
+// applyOptions applies the options of an entity's call, except nil ones, and returns them in one struct. Their
+// limits get defaults and are sorted by name. It returns a *ValidationError for the first invalid one.
 func applyOptions(opts []AcquireOption, entity string) (call.Options, error) {
 	var o acquireOptions
 	for _, opt := range opts {

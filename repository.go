@@ -179,11 +179,12 @@ func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Rep
 	}
 	o = o.withDefaults()
 	warnOfFewConnections(client, o.Logger)
-	return o.connect(client, table, schema.NewKeys(o.Namespace)), nil
+	return o.newRepository(client, table, schema.NewKeys(o.Namespace)), nil
 }
 
-// connect makes the repository of valid options without unset fields. It sends nothing.
-func (o RepositoryOptions) connect(client DynamoDB, name string, keys schema.Keys) *Repository {
+// newRepository makes the repository of valid options without unset fields, except Now, which defaults to
+// time.Now. It sends nothing.
+func (o RepositoryOptions) newRepository(client DynamoDB, name string, keys schema.Keys) *Repository {
 	given, machine := o, o.Now == nil
 	if machine {
 		o.Now = time.Now
@@ -297,9 +298,9 @@ func (r *Repository) Table() string {
 	return r.table
 }
 
-// usable returns a *ValidationError for a repository that NewRepository did not make and for a nil context, and
-// ctx's error if that has ended.
-func (r *Repository) usable(ctx context.Context) error {
+// checkUsable returns a *ValidationError for a repository that NewRepository did not make and for a nil
+// context, and ctx's error if that has ended.
+func (r *Repository) checkUsable(ctx context.Context) error {
 	if !r.made() {
 		return invalid("repository", "was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
 	}

@@ -62,7 +62,7 @@ func (a *hearers) all() []*hearer {
 	return slices.Clone(a.list)
 }
 
-// notify tells all limiters that the table stopped answering, or answers again.
+// notify calls the notify callback of each limiter: the table stopped answering, or answers again.
 func (a *hearers) notify(s ddb.State) {
 	for _, l := range a.all() {
 		if l.notify != nil {
@@ -71,8 +71,8 @@ func (a *hearers) notify(s ddb.State) {
 	}
 }
 
-// refilled tells all limiters that this process has filled a bucket by hand.
-func (a *hearers) refilled(entity, resource string) {
+// notifyRefilled calls the refilled callback of each limiter: this process has filled a bucket by hand.
+func (a *hearers) notifyRefilled(entity, resource string) {
 	for _, l := range a.all() {
 		if l.refilled != nil {
 			l.refilled(entity, resource)
@@ -85,11 +85,11 @@ func (r *Repository) configLoaded(key config.Key, took time.Duration, err error)
 	if err != nil {
 		err = configError(r.layout, err)
 	}
-	r.listeners.loaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
+	r.listeners.notifyLoaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
 }
 
-// loaded tells all limiters of a read of a configuration.
-func (a *hearers) loaded(e observe.ConfigLoad) {
+// notifyLoaded calls the loaded callback of each limiter after a read of a configuration.
+func (a *hearers) notifyLoaded(e observe.ConfigLoad) {
 	for _, l := range a.all() {
 		if l.loaded != nil {
 			l.loaded(e)

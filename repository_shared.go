@@ -19,11 +19,11 @@ func init() {
 // not make, Usable returns an error.
 func (r *Repository) shared() shared.Repository {
 	if !r.made() {
-		return shared.Repository{Usable: r.usable}
+		return shared.Repository{Usable: r.checkUsable}
 	}
 	return shared.Repository{
 		Author: r.author, Reason: r.reason, Anonymous: r.anonymous, Compatible: r.readable,
-		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.usable,
+		Table: r.guarded, Keys: r.keys, Clock: r.clock, Log: r.log, Sets: r.sets, IDs: &r.ids, Events: r.events, Usable: r.checkUsable,
 		CheckAmounts: func(amounts map[string]int64) error { return checkAmounts(amounts, false) },
 		Layout: shared.Layout{
 			Refresh: r.layout.Refresh, Note: r.layout.NoteRecord, Check: r.layout.Check, KindError: r.layout.KindError, Malformed: r.layout.MalformedError, Current: r.layout.CompositeOnly,
@@ -41,7 +41,7 @@ func (r *Repository) shared() shared.Repository {
 			Owners:     r.configs.InvalidateOwners,
 			Entities:   r.configs.InvalidateEntities,
 			Everything: func() { r.configs.Invalidate("", "") },
-			Refilled:   r.listeners.refilled,
+			Refilled:   r.listeners.notifyRefilled,
 		},
 	}
 }

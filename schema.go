@@ -110,7 +110,8 @@ func tableRemarks(table *types.TableDescription) []string {
 	return remarks
 }
 
-// isTableReady reports whether a table and our indexes of it can be used, as they can during an update.
+// isTableReady reports whether a table and our indexes of it can be used, as they can during an update. It
+// ignores missing indexes, which tableFaults names.
 func isTableReady(table *types.TableDescription) bool {
 	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
 		return false
@@ -140,7 +141,7 @@ const (
 // enabled, and the version record is only written when absent. It logs shortcomings and extra costs of
 // a table made by another tool.
 func (r *Repository) CreateTable(ctx context.Context) error {
-	if err := r.usable(ctx); err != nil {
+	if err := r.checkUsable(ctx); err != nil {
 		return err
 	}
 	m := tableMaker{r.connection}
@@ -221,8 +222,8 @@ func (m tableMaker) awaitReady(ctx context.Context, table *types.TableDescriptio
 	}
 }
 
-// enableTTL lets DynamoDB delete expired items. It reads the setting first, because enabling twice is
-// an error.
+// enableTTL lets DynamoDB delete expired items. It reads the setting first, because enabling twice is an error.
+// TTL by another attribute is a *fault.TableError.
 func (m tableMaker) enableTTL(ctx context.Context) error {
 	enabled, err := m.ttlEnabled(ctx)
 	if enabled || err != nil {
@@ -258,9 +259,9 @@ func (m tableMaker) ttlEnabled(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// writeVersion records the layout's version, unless a record exists: another implementation may have
-// written it. A table that this call made, or that is empty, has no items of an older layout, and the
-// record says so.
+// writeVersion writes the version record unless one exists, and caches the stored one. It marks the record of a
+// table that this call made, or that is empty, as without items of an older layout. It fails with a
+// *fault.VersionError for a layout that this version must not use.
 func (m tableMaker) writeVersion(ctx context.Context, made bool) error {
 	if !made {
 		if err := m.layout.CheckForeign(ctx); err != nil {
@@ -304,8 +305,8 @@ func (m tableMaker) holdsNothing(ctx context.Context) bool {
 	return err == nil && len(out.LastEvaluatedKey) == 0 && len(out.Items) == 1
 }
 
-// markMade marks the version record of a new or empty table: no item has an older layout. It does nothing to a
-// record of another implementation.
+// markMade marks the version record of a new or empty table as without items of an older layout, and caches the
+// record. It does nothing to a record of another implementation.
 func (m tableMaker) markMade(ctx context.Context) error {
 	st := schema.MarkNew(layout.Writer)
 	out, err := m.client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

@@ -45,7 +45,8 @@ func (s *settlements) enter(lanes []*lane.Lane) bool {
 	return true
 }
 
-// leave ends the count of a lease. After close it keeps the lease's unconfirmed corrections for unsettled.
+// leave ends the count of a lease, and wakes close after the last one. After close it keeps the lease's
+// unconfirmed corrections for takeUnsettled.
 func (s *settlements) leave(lanes []*lane.Lane, failed []*UnconfirmedError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -49,7 +49,8 @@ func (c ScopedConfig) newItem(prefix string) (*schema.ConfigItem, error) {
 	return &next, err
 }
 
-// checkConfigVersion returns an error for a version that no stored source can have.
+// checkConfigVersion returns a *ValidationError for a version below AnyVersion, which no stored source can
+// have.
 func checkConfigVersion(field string, version int64) error {
 	if version < AnyVersion {
 		return invalid(field, "is %d; give the version that you read, 0 if nothing is stored, or AnyVersion", version)
@@ -57,7 +58,8 @@ func checkConfigVersion(field string, version int64) error {
 	return nil
 }
 
-// hasSettings reports whether any setting is set, apart from the manager.
+// hasSettings reports whether the configuration has a limit, a lifted name, Unlimited, a block, an admission, a
+// policy, groups or a raise. Manager, version, Extends and Counted alone do not count.
 func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }

@@ -93,9 +93,9 @@ func isResourceSource(o schema.ConfigOwner) bool {
 	return o.Entity == "" && o.Plan == "" && o.Resource != ""
 }
 
-// planChange calls edit with the stored configuration and sets item, stored, next, its version, and changes. It
-// returns the error of edit, and one for parts of an unknown kind or for a change between slots and another
-// kind.
+// planChange calls edit with the stored configuration, and sets item, stored, next with its version, and
+// changes. It fails with the error of edit, for parts of an unknown kind, and for a change between slots and
+// another kind. changes is then false.
 func (c *configChange) planChange(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -174,7 +174,8 @@ func (c *configChange) dropEndedRaises(next *schema.ConfigItem, now time.Time) *
 // removed one, so a change planned on that does not apply.
 func firstVersion(now time.Time) int64 { return max(1, now.UnixMilli()) }
 
-// countChange returns the change in the number of entities with limits on the resource: 1, 0 or -1.
+// countChange returns the change in the number of entities with limits on the resource: 1 for an entity's new
+// configuration, -1 for a removed one, else 0.
 func (c *configChange) countChange() int64 {
 	switch {
 	case !c.changes || c.owner.Entity == "":

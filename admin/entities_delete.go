@@ -81,7 +81,8 @@ type removal struct {
 }
 
 // markDeletion stores the mark of deletion in the entity's record, with the event, and sets r.marked. Without
-// anything to delete r.marked stays nil. It repeats after conflicts.
+// anything to delete r.marked stays nil. It repeats after conflicts, and fails for an entity with children or,
+// with asRead, for one that was changed.
 func (r *removal) markDeletion(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		r.marked = nil
@@ -115,8 +116,8 @@ func (r *removal) markDeletion(ctx context.Context) error {
 	}
 }
 
-// proposeMark returns the transaction that stores the marked record, which is new if item is nil.
-// It adds the checks in unchanged.
+// proposeMark sets r.marked to the record with the mark of deletion, a new one if item is nil. It returns the
+// transaction that stores this record with the event, after the checks in unchanged.
 func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged []types.TransactWriteItem) (table.Proposal, error) {
 	what := deed{action: "entity_deleted", target: r.id, was: item}
 	if item != nil {
@@ -130,9 +131,9 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.PutPart(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// checkAsRead returns a *ConflictError[Entity] or a *ConflictError[ScopedConfig] unless the entity's record and
-// configurations are as they were read. Otherwise it returns checks that make the transaction fail if a
-// configuration changes, as many as fit.
+// checkAsRead returns a *ConflictError[Entity] or a *ConflictError[ScopedConfig] if the entity's record or a
+// configuration was changed since it was read, or a configuration was added. Otherwise it returns checks that
+// make the transaction fail if a configuration changes, as many as fit.
 func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}

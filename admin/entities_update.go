@@ -31,9 +31,9 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	return n.updateRecord(ctx, e)
 }
 
-// updateRecord replaces the record of an entity if its stored version is e's, and returns the new
-// record. It reads again after a conflict with a concurrent write, and refuses lost money and an
-// invalid parent.
+// updateRecord replaces the record of an entity if its stored version is e's, and returns the new record; an
+// unchanged one is not written. It reads again after a conflict with a concurrent write, and refuses lost money
+// and an invalid parent.
 func (n lineage) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
 	compared, err := n.d.compareSources(nil, false)
@@ -129,8 +129,9 @@ func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 
-// planUpdate returns the change from the stored item to e. It returns a *ConflictError[Entity] if the version
-// or the creation time differs, and ErrNotFound without a record.
+// planUpdate returns the change from the stored item to e. Its changes is false if the content is the same and
+// the record is listed. It returns a *ConflictError[Entity] if the version or the creation time differs, and
+// ErrNotFound without a record.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := decodeEntity(item, e.ID)
 	if err != nil {

@@ -135,7 +135,8 @@ func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange
 	return err == nil, err
 }
 
-// proposeChanges returns the transaction of those changes that are not refused and do not move.
+// proposeChanges returns the transaction of those changes that are not refused and do not move. It sets u.errs
+// for each change, from place from on: the error of one that cannot be proposed.
 func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p table.Proposal) {
 	for n, c := range changes {
 		if u.errs[from+n] != nil || !c.changes || c.changesChain() {

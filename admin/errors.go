@@ -29,7 +29,8 @@ type ConflictError[T ScopedConfig | Entity | Raise] struct {
 	Stored T
 }
 
-// Error shows the stored and the intended value.
+// Error names the source, the raise or the entity, with its stored and its intended value; of a source it shows
+// the versions alone.
 func (e *ConflictError[T]) Error() string {
 	if config, ok := any(e).(*ConflictError[ScopedConfig]); ok {
 		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and repeat your change on it",

@@ -117,7 +117,8 @@ func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 }
 
 // replaceEdit returns an edit that replaces the configuration by next, or removes it if next is nil. The edit
-// returns a *ConflictError[ScopedConfig] if the stored version is not c's.
+// returns a *ConflictError[ScopedConfig] if the stored version is not c's, and an error for a raise that is not
+// stored.
 func (c LimitConfig) replaceEdit(at Scope, next *schema.ConfigItem) edit {
 	return func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		var version int64
@@ -199,7 +200,8 @@ func replaceLimitsEdit(stored []schema.ConfigLimit) edit {
 	}
 }
 
-// withRestOf returns next with the policy, groups, manager, blocks and admission of old. old may be nil.
+// withRestOf returns next with the policy, groups, manager, blocks and admission of old, which may be nil. It
+// does not keep old's limits, lifted names and raises.
 func withRestOf(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigItem {
 	if old != nil {
 		next.OnUnavailable, next.Groups, next.ManagedBy = old.OnUnavailable, old.Groups, old.ManagedBy

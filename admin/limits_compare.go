@@ -78,7 +78,8 @@ type view struct {
 }
 
 // findLosses returns the limits in force that the changes of sources, and the given changes of records, would
-// take out of force. It reads the sources that it needs.
+// take out of force. It reads the sources that it needs. A loss on every resource stands for the same loss on
+// single ones.
 func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
 	for _, r := range records {
 		c.records[r.is.ID] = r
@@ -111,8 +112,9 @@ func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]
 	}), err
 }
 
-// readRecords reads into c.records the entities with changed sources, and those with the ids in others,
-// unless they were read before.
+// readRecords reads into c.records the records of entities with changed sources, and of those in others, unless
+// they were read before. Each is stored as the record before and after the changes. An entity without a record
+// gets one with its id alone.
 func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	for _, at := range c.scopes {
 		others = append(others, at.Entity)
@@ -129,8 +131,8 @@ func (c *comparison) readRecords(ctx context.Context, others ...string) error {
 	return err
 }
 
-// compareViews reads the sources of views and returns the limits that are in force before the changes and not
-// after, in any of the views.
+// compareViews reads the sources of views, each a scope on one resource. It returns the limits that are in
+// force in one of them before the changes and not after.
 func (c *comparison) compareViews(ctx context.Context, views []view) (losses []Loss, err error) {
 	if err := c.readSources(ctx, views); err != nil {
 		return nil, err
@@ -145,8 +147,8 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 	return losses, nil
 }
 
-// readSources reads the sources of the limits in views, before and after the changes. It sets group in views
-// of a group.
+// readSources reads into c.stored the sources that apply in views, for their plans before and after the
+// changes. It sets group in views of a group.
 func (c *comparison) readSources(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {
@@ -229,8 +231,8 @@ func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	return views, nil
 }
 
-// addPerResource appends copies of the view v to views: one for each resource with a list, and one for all
-// others, "".
+// addPerResource appends copies of the view v, a scope on one resource, to views. There is one for each
+// resource with a list, and one with the resource "", for all others.
 func (c *comparison) addPerResource(ctx context.Context, views []view, v view) ([]view, error) {
 	resources, err := c.listResources(ctx)
 	for _, v.resource = range resources {
@@ -239,8 +241,8 @@ func (c *comparison) addPerResource(ctx context.Context, views []view, v view) (
 	return views, err
 }
 
-// movedViews returns the views of entities that get another plan. It leaves out a change of plan that takes
-// no limit from an entity without own sources, because then it takes none from any.
+// movedViews returns the views, scopes on one resource each, of entities that get another plan. It leaves out a
+// change of plan that takes no limit from an entity without own sources, because then it takes none from any.
 func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
 	for _, r := range records {
 		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
@@ -354,9 +356,9 @@ func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	return c.stored[o]
 }
 
-// compareView returns the limits that the changes take out of force in a view, except those in shadow. It
-// returns nil for a view with an unreadable source, because calls refuse it. It returns an error if a bucket
-// would have too many limits.
+// compareView returns the limits that the changes take out of force for a scope on one resource, except those
+// in shadow. It returns nil for a view with an unreadable source, because calls refuse it. It returns an error
+// if a bucket would have too many limits.
 func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	if slices.ContainsFunc(v.sourceOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil

@@ -21,7 +21,8 @@ const opReadLimits = "read limits"
 // opListEntities names a list of entities with limits in errors.
 const opListEntities = "list entities with limits"
 
-// listPlans lists the sources of plans from the index.
+// listPlans lists the scopes of the sources of plans from the index, by plan and resource. An error is the last
+// element.
 func (x sourceIndex) listPlans(ctx context.Context) iter.Seq2[Scope, error] {
 	return x.listPartition(ctx, queryPlans(x.keys), func(key string) Scope {
 		plan, resource, _ := strings.Cut(key, "#")

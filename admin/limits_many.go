@@ -64,8 +64,8 @@ func (l Limits) SetConfigs(ctx context.Context, changes []ScopedConfig) ([]error
 // namespace is one.
 const batchOfConfigs = 45
 
-// transactionsOf groups changes into transactions, in order. Removals of resources' sources come last, in
-// transactions of their own, because one update cannot both extend and shorten the list of resources.
+// transactionsOf groups changes into transactions of at most 45, in order. Removals of resources' sources come
+// last, in transactions of their own, because one update cannot both extend and shorten the list of resources.
 func transactionsOf(edits []*configChange) [][]*configChange {
 	var rest, unlist []*configChange
 	for _, c := range edits {

@@ -51,8 +51,9 @@ func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	})
 }
 
-// raiseLimit validates and stores a raise, after raising kinds_min in the version record if needed. Without
-// replace it returns a *ConflictError[Raise] if the source has a larger or longer raise of the limit.
+// raiseLimit validates and stores a raise, with its end in whole seconds, after raising kinds_min in the
+// version record if needed. It refuses a capacity that is not above the limit in force. Without replace it
+// returns a *ConflictError[Raise] if the source has a larger or longer raise of the limit.
 func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) error {
 	now := l.d.Clock.Now()
 	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
@@ -111,7 +112,8 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 }
 
 // limitToRaise returns the limit in force by that name at the source, the only one of the comparison. It
-// returns an error for a quota. If the limit is in force only on resources or groups, the error names them.
+// returns an error for a quota and for calls in flight. If the limit is in force only on resources or groups,
+// the error names at most five of them.
 func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.ConfigLimit, error) {
 	if err := c.readRecords(ctx); err != nil {
 		return schema.ConfigLimit{}, err

@@ -126,7 +126,8 @@ func (n lineage) childrenOf(id string) table.Query {
 	return table.Query{Op: "list the children", Index: schema.IndexChildren, Hash: schema.GSI1PK, Value: n.d.Keys.Parent(id)}
 }
 
-// someChildren returns the ids of an entity's first children, at most mostDescendants.
+// someChildren returns the ids of an entity's first children, at most mostDescendants, from the index, which
+// may lag. It is nil without children.
 func (n lineage) someChildren(ctx context.Context, id string) ([]string, error) {
 	for page, err := range n.d.Table.Pages(ctx, n.childrenOf(id)) {
 		if err != nil {

@@ -105,8 +105,8 @@ func (a *Admin) Migrate(ctx context.Context, dryRun bool, tell func(MigrateRepor
 // opMigrate names a migration in errors.
 const opMigrate = "migrate the table"
 
-// mayMigrate reads the version record again. Unless dry is set, it first returns an error for a missing or
-// invalid principal.
+// mayMigrate reads the version record again, and returns a *fault.VersionError for a table that this version
+// must not use. Unless dry is set, it first returns an error for a missing or invalid principal.
 func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	if !dry {
 		if err := a.d.checkPrincipal(); err != nil {

@@ -79,8 +79,8 @@ func (r *refill) setArguments(newID string) (err error) {
 }
 
 // refillOnce applies a refill once under the operation's id, and returns the tokens before and after, in
-// millitokens. It does not change counters or the refill instant. It adds to the stored tokens, so that the
-// order of concurrent takes and give-backs does not matter.
+// millitokens. The first 4 tries fail if the bucket changes after its read; later ones let takes land, and the
+// result is Estimated. It changes neither counters nor the refill instant.
 func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.setArguments(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err

@@ -198,8 +198,8 @@ func (s Scope) asOwner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-// configOf converts a stored configuration to a LimitConfig; nil becomes the zero one. Invalid limits are left
-// out and returned as an error with the rest.
+// configOf converts a stored configuration to a LimitConfig; nil becomes the zero one. An unknown policy
+// becomes "". If a limit is invalid, it leaves out all limits, and returns the error with the rest.
 func configOf(source sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil

@@ -22,7 +22,8 @@ func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwne
 // mostTakeOvers is how many owners' limits are turned at once.
 const mostTakeOvers = 16
 
-// doConcurrently calls do for each element of a list, mostTakeOvers at a time, and returns the first error.
+// doConcurrently calls do for each element of a list, mostTakeOvers at a time. The first error ends the context
+// of the others, and is returned.
 func doConcurrently[T any](ctx context.Context, list []T, do func(ctx context.Context, one T) error) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(mostTakeOvers)
@@ -85,7 +86,7 @@ func (d *desk) readConfigsOf(ctx context.Context, op string, owners []schema.Con
 	return items, nil
 }
 
-// readOlder reads the owners' limits of the older layout.
+// readOlder reads the owners' limits of the older layout, after a check that this version may use the table.
 func (d *desk) readOlder(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
 	if err := d.Layout.Check(ctx); err != nil {
 		return nil, err
@@ -102,7 +103,8 @@ func (d *desk) checkCompatible(resource, field string, limits []schema.ConfigLim
 	return shared.CheckCompatible(resource, field, limits)
 }
 
-// takeOverEntity converts the limits of an entity from the older layout to today's, if there are any.
+// takeOverEntity converts the limits of an entity from the older layout to today's, if there are any. It does
+// nothing once the table has no item of that layout.
 func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	if d.Layout.Current() {
 		return nil

@@ -120,7 +120,7 @@ func (r UsageRetention) validate() error {
 	return nil
 }
 
-// retentionOf converts a stored retention for callers.
+// retentionOf converts a stored retention for callers: -1 means for ever, and 0 not stored yet.
 func retentionOf(r schema.UsageRetention) (to UsageRetention) {
 	to.Hours, to.Days, to.Months = r.Spans()
 	to.Version = r.Version

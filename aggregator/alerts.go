@@ -136,7 +136,8 @@ func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool
 	return stored, refused, err
 }
 
-// storeAlert puts an alert if it is absent. mine means that this call stored it, or may have.
+// storeAlert waits for its turn and puts an alert if it is absent. mine means that this call stored it, or may
+// have. refused is the error of DynamoDB's answer, and err means that ctx ended.
 func (s *alertStage) storeAlert(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
 	if !s.awaitTurn(ctx) {
 		return false, nil, context.Cause(ctx)

@@ -10,7 +10,7 @@ import (
 )
 
 // sumDay closes the day's snapshots of a shard, stores the daily sum of each entity and resource, and adds
-// their usage to k.groups.
+// their usage to k.groups. It records no gaps.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {

@@ -69,9 +69,9 @@ func (h *hourly) earlierSnapshots(keys schema.Keys) table.Query {
 	return q
 }
 
-// hourGaps returns the gaps of a snapshot: those within the hour, and those in breaks, between it and the
-// snapshots before. It leaves out a gap within the hour if breaks show an equal excess before it: clocks that
-// stamp records may go back.
+// hourGaps returns the gaps of a snapshot's limits: those within the hour, and those in breaks, between it and
+// the snapshots before. A gap within the hour and an equal excess in breaks are both left out, because clocks
+// that stamp records may go back.
 func hourGaps(namespace string, h hourly, breaks []usage.Break) (all []Gap) {
 	gap := Gap{Namespace: namespace, Entity: h.entity, Resource: h.resource, Hour: h.hour}
 	between := map[string]int64{}

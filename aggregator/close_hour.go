@@ -77,8 +77,8 @@ func (k *closing) sumWindow(ctx context.Context, w Window, start time.Time) erro
 	}
 }
 
-// sumOnce closes a window shard by shard, and then stores the sums of resources, plans and parents. It
-// reports the progress in k.at.
+// sumOnce closes a window shard by shard, and then stores the sums of resources, plans and parents, and an
+// hour's rankings. It reports the progress in k.at.
 func (k *closing) sumOnce(ctx context.Context, w Window, start time.Time) error {
 	sumShard, shards := k.sumDay, schema.UsageShards
 	switch w {
@@ -128,8 +128,8 @@ func sumSteps[T any](ctx context.Context, k *closing, units []T, sum func(contex
 	return nil
 }
 
-// sumHour closes all snapshots of an hour, adds them to k.groups, and records their gaps. It ignores the
-// shard and handles all at once, because most hours are small.
+// sumHour closes all snapshots of an hour, adds them to k.groups and k.ranking, and records their number and
+// gaps in k.done. It ignores the shard and handles all at once, because most hours are small.
 func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	snapshots, err := k.store.listKeys(ctx, k.store.hourPartitions(hour)...)
 	if err != nil {

@@ -38,9 +38,9 @@ type settled struct {
 }
 
 // settleSnapshots closes snapshots: it stores in each, once, the plan and parents of its entity and the gaps
-// since the hours before. It returns their usage, ordered by entity, resource and hour. items must be all
-// snapshots of an entity and resource between the first and the last. It leaves out deleted items, and
-// records unreadable ones as skipped.
+// since the hours before. It returns their usage, ordered by shard, entity, resource and hour, without deleted
+// items; unreadable ones are recorded as skipped. items must be all snapshots of an entity and resource between
+// the first and the last.
 func (s *settler) settleSnapshots(ctx context.Context, items []schema.Item) ([]settled, error) {
 	var open []hourly
 	for _, item := range items {
@@ -94,9 +94,9 @@ func (s *settler) settlePair(ctx context.Context, of []hourly, out []settled) er
 	return nil
 }
 
-// stampPlace stores the entity's plan and parents, and gaps, in a snapshot, and sets h.place to the former. A
-// closed snapshot gets only the gaps. An entity without a record gets before, its plan and parents in the
-// earlier hour, unless that is nil.
+// stampPlace stores the entity's plan and parents, and gaps, in a snapshot, and sets h.place to the plan and
+// parents that are then stored. A closed snapshot gets only the gaps. An entity without a record gets before,
+// its plan and parents in the earlier hour, unless that is nil.
 func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.UsagePlace, gaps map[string]int64) error {
 	if h.closed {
 		return s.updateGaps(ctx, h, gaps)

@@ -57,7 +57,8 @@ func (s *usageStore) moveCursor(ctx context.Context, from, to schema.UsageCursor
 	return s.readCursor(ctx)
 }
 
-// getItems reads items in the order of their keys; a missing one is nil. It retries until ctx ends.
+// getItems reads items in the order of their keys; a missing one is nil. It retries a few times while DynamoDB
+// throttles or does not answer.
 func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []schema.Item, err error) {
 	err = table.RetryThrottled(ctx, func() (err error) {
 		items, err = s.table.GetMany(ctx, opClose, keys)
@@ -66,8 +67,8 @@ func (s *usageStore) getItems(ctx context.Context, keys []schema.Key) (items []s
 	return items, err
 }
 
-// listKeys returns the keys of several queries, in the order of the queries. It runs atOnce
-// queries at a time and retries until ctx ends.
+// listKeys returns the keys of several queries, in the order of the queries. It runs atOnce queries at a time,
+// and retries each a few times while DynamoDB throttles or does not answer.
 func (s *usageStore) listKeys(ctx context.Context, lists ...table.Query) ([]schema.Key, error) {
 	return gatherAll(ctx, s.atOnce, lists, func(ctx context.Context, q table.Query) (keys []schema.Key, err error) {
 		err = table.RetryThrottled(ctx, func() (err error) {
@@ -87,8 +88,8 @@ func (s *usageStore) hourPartitions(hour time.Time) []table.Query {
 	return all
 }
 
-// itemsInRange reads the items of a partition from the key first to the key last, both included.
-// It retries until ctx ends.
+// itemsInRange reads the items of a partition from the key first to the key last, both included. It retries a
+// few times while DynamoDB throttles or does not answer.
 func (s *usageStore) itemsInRange(ctx context.Context, first, last schema.Key) (items []schema.Item, err error) {
 	q := keyRange(opClose, first.PK, first, last)
 	err = table.RetryThrottled(ctx, func() error {
@@ -147,8 +148,8 @@ func (s *usageStore) updateItem(ctx context.Context, key schema.Key, st schema.S
 	})
 }
 
-// putSum puts a sum, unless a newer or final one is stored. If only a newer time kept it out, later is the time
-// at which the stored sum was made, in Unix ms; otherwise 0.
+// putSum puts a sum, with retries until DynamoDB answers, unless a newer or final one is stored. If only a
+// newer time kept it out, later is the time at which the stored sum was made, in Unix ms; otherwise 0.
 func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int64, err error) {
 	st := sum.PutCondition()
 	_, err = s.writeUntilAnswered(ctx, func() error {

@@ -186,9 +186,9 @@ func (c *Closer) Close(ctx context.Context, from, to time.Time) (Closed, error) 
 	return done, errors.Join(unread, err)
 }
 
-// closeBetween closes the hours of one namespace from one time to another, and recomputes the last hour's day
-// and month if they are over. It adds the work to done and calls options.Closed for each hour. The error unread
-// joins those of unreadable items.
+// closeBetween closes the ended hours of one namespace from one time to another, and recomputes the last hour's
+// day and month if they are over. It adds the work to done and calls options.Closed for each hour. unread joins
+// the errors of unreadable items.
 func (c *Closer) closeBetween(ctx context.Context, keys schema.Keys, from, to time.Time, done *Closed) (unread, err error) {
 	cursor, err := c.extendClosed(ctx, keys, schema.UsageHourly.Floor(from), to)
 	if err != nil {

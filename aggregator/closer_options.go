@@ -106,7 +106,8 @@ func (o *CloserOptions) setDefaults() {
 	}
 }
 
-// expiryOf returns the time to live of a sum, in Unix seconds; 0 if it is kept for ever.
+// expiryOf returns the time to live of a sum, in Unix seconds: the end of its window plus the retention of such
+// windows. It is 0 if the sum is kept for ever.
 func expiryOf(r schema.UsageRetention, w schema.UsageWindow, start time.Time) int64 {
 	kept := r.Months
 	switch w {

@@ -169,9 +169,9 @@ type bucketWork struct {
 	place int
 }
 
-// groupWork returns the work for each bucket, in the order of the first records. Buckets with alerts come after
-// all others, because storing many alerts takes time. It removes from due the alerts of buckets that have
-// folds.
+// groupWork returns the work for each bucket, its folds and the alerts to store before them, in the order of
+// the first records. Buckets with alerts come after all others, because storing many alerts takes time. It
+// removes from due the alerts of buckets that have folds.
 func groupWork(records []Record, folds []usage.Fold, sources map[source]placed, due map[schema.Key][]schema.Alert) (work []bucketWork) {
 	for _, of := range groupByBucket(folds) {
 		first := of[0].Changes[0]
@@ -237,8 +237,8 @@ func decodeRecords(records []Record, result *Result) ([]usage.Change, map[source
 	return changes, sources
 }
 
-// groupByBucket groups folds by bucket, so that those of one bucket are written in order. folds must be sorted
-// by bucket.
+// groupByBucket groups folds, the additions to hourly snapshots, by bucket, so that those of one bucket are
+// written in order. folds must be sorted by bucket.
 func groupByBucket(folds []usage.Fold) [][]usage.Fold {
 	var out [][]usage.Fold
 	for i, f := range folds {
@@ -265,13 +265,13 @@ func (r *Result) addOutcome(f usage.Fold, done outcome, sources map[source]place
 	}
 }
 
-// addResult adds the result of other records.
+// addResult adds the counts, failures, gaps and alerts of other records to r. It does not add Ignored.
 func (r *Result) addResult(other Result) {
 	r.Counted, r.Repeated = r.Counted+other.Counted, r.Repeated+other.Repeated
 	r.Failures, r.Gaps, r.Alerts = append(r.Failures, other.Failures...), append(r.Gaps, other.Gaps...), append(r.Alerts, other.Alerts...)
 }
 
-// addFailures adds records that failed.
+// addFailures adds records that failed with err to r.Failures, as readable ones.
 func (r *Result) addFailures(records []Record, err error) {
 	for _, one := range records {
 		r.Failures = append(r.Failures, Failure{Record: one, Err: err})

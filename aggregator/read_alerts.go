@@ -84,7 +84,8 @@ type listedAlert struct {
 	item schema.Item // nil in a list
 }
 
-// alertsOfEntity returns a page of one entity's alerts.
+// alertsOfEntity returns a page of one entity's alerts, the newest first. It reads at most 300 alerts, and sets
+// page.Cut if the entity has more.
 func (s *usageSource) alertsOfEntity(ctx context.Context, q AlertQuery) (page AlertPage, err error) {
 	var found []listedAlert
 	read := 0
@@ -105,8 +106,9 @@ func (s *usageSource) alertsOfEntity(ctx context.Context, q AlertQuery) (page Al
 	return page, err
 }
 
-// newestAlerts returns a page of all entities' alerts: of the day of q.Before and of the one before it, or the open ones
-// of any day.
+// newestAlerts returns a page of all entities' alerts: of the day of q.Before and of the one before it, or the
+// open ones of any day. page.Older continues before them, as far back as alerts are kept. Alerts older than the
+// end of a list that was not read completely come with that page.
 func (s *usageSource) newestAlerts(ctx context.Context, q AlertQuery, now time.Time) (page AlertPage, err error) {
 	day := q.Before.Truncate(24 * time.Hour)
 	from, days := day.AddDate(0, 0, -1), []time.Time{day, day.AddDate(0, 0, -1)}
@@ -174,7 +176,8 @@ func (s *usageSource) readAlertList(ctx context.Context, list table.Query, want 
 	return found, end, nil
 }
 
-// cutPage returns the alerts of the page, the newest first, and the query of the next one; nil without further alerts.
+// cutPage returns the alerts of the page, the newest first, without repeated and skipped ones. older is the
+// query of the next page; nil without further alerts.
 func (q AlertQuery) cutPage(found []listedAlert) (page []listedAlert, older *AlertQuery) {
 	slices.SortStableFunc(found, func(x, y listedAlert) int { return y.at.Compare(x.at) })
 	seen := map[schema.Key]bool{}
@@ -214,7 +217,8 @@ func (q AlertQuery) olderThan(at time.Time) *AlertQuery {
 	return &q
 }
 
-// decodeAlerts returns alerts in the form of users. It reads those of lists.
+// decodeAlerts returns alerts in the form of users, in their order. It reads the items of alerts from lists,
+// eventually consistent, and leaves out those that have expired.
 func (s *usageSource) decodeAlerts(ctx context.Context, found []listedAlert) (alerts []Alert, err error) {
 	items, keys := make([]schema.Item, len(found)), make([]schema.Key, 0, len(found))
 	for i, a := range found {

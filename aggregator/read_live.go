@@ -137,7 +137,8 @@ func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	return nil
 }
 
-// decodeSnapshots decodes snapshots. It leaves out deleted items and those of other tools.
+// decodeSnapshots decodes snapshots, and fails for an unreadable one. It leaves out deleted items and those of
+// other tools.
 func (l *liveHour) decodeSnapshots(items []schema.Item) (all []hourly, err error) {
 	for _, item := range items {
 		if !l.store.isOurs(item) {

@@ -22,8 +22,8 @@ type piece struct {
 	open bool
 }
 
-// sumWindows returns the sums of pieces over windows of the query's length. The pieces must be ordered by time;
-// so are the windows.
+// sumWindows returns the usage in windows of the query's length, as sums of pieces, each a part of a window.
+// The pieces must be ordered by time; so are the windows. Windows without a piece are left out.
 func (s *usageSource) sumWindows(a ask, pieces list[piece]) list[Usage] {
 	return func(yield func(Usage, error) bool) {
 		var sum *window

@@ -103,8 +103,8 @@ type search struct {
 	found map[Used]bool
 }
 
-// searchDay adds to s.found the entities and resources with a sum on a day. If a day before the first closed
-// hour has no sums, it searches each hour.
+// searchDay adds to s.found the entities and resources with a sum on a day. If the day has no sums, and is
+// before the first closed hour or that hour is unknown, it searches each hour.
 func (s *search) searchDay(ctx context.Context, day time.Time) error {
 	none := s.first.IsZero() || day.Before(s.first)
 	for shard := range schema.UsageShards {

@@ -87,9 +87,10 @@ func (t *Tail) Run(ctx context.Context) error {
 	return err
 }
 
-// followStream takes the lease and reads the stream, again and again, until ctx ends. Records already read may
-// be processed for options.Drain more. While another Tail has the lease, it tries every lookEvery, and it
-// reports failures to the observer.
+// followStream takes the lease and reads the stream, again and again, until ctx ends; read records may be
+// processed for options.Drain more. While another Tail has the lease, it tries every lookEvery, and it reports
+// failures to the observer. It returns an error for a missing stream at once, and at the end for unprocessed
+// records.
 func (t *Tail) followStream(ctx context.Context) error {
 	arn, err := t.findStream(ctx)
 	switch {

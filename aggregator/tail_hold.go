@@ -86,8 +86,9 @@ func (h *hold) beginShards(held, reading context.Context) time.Duration {
 	return max(time.Until(h.listNext), 10*time.Millisecond)
 }
 
-// listShards finds the table's stream, lists its shards and those of earlier streams that have a checkpoint, and
-// sets the time of the next list.
+// listShards finds the table's stream, lists its shards and those of earlier streams that have a checkpoint,
+// and sets the time of the next list. If it cannot find the stream, it reports that to the observer and uses
+// the last one.
 func (h *hold) listShards(ctx context.Context) error {
 	arn, err := h.intake.stream.findStream(ctx)
 	if err != nil && ctx.Err() == nil { // the rest of the last stream can be read

@@ -32,8 +32,8 @@ type intake struct {
 	disordered atomic.Int64
 }
 
-// readLimit returns how many records one read may request while this number of shards is read. All reads
-// together then take at most half of the room.
+// readLimit returns how many records one read may request while this number of shards is read: 1 to 1,000. All
+// reads together then take at most half of the room.
 func (i *intake) readLimit(shards int64) int64 {
 	return max(1, min(mostRead, int64(i.options.MaxRecords)/(2*max(1, shards))))
 }

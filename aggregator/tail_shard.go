@@ -70,8 +70,9 @@ func (r *shardReader) reportRetry(op string, try int, err error) {
 	callObserver(r.intake.observer, r.intake.observer.Retrying, TailRetry{Shard: r.shard(), Op: op, Try: try + 1, Err: err})
 }
 
-// followShard reads pages until the shard or reading ends, and processes the gathered records when they are
-// due and at the end. It returns an error if records stay unprocessed.
+// followShard reads pages until the shard or reading ends, and processes the gathered records when they are due
+// and at the end. It stores the end of a finished shard. It returns an error if records stay unprocessed, and
+// drops these from memory.
 func (r *shardReader) followShard(held, reading context.Context) error {
 	defer r.dropGathered()
 	for {
@@ -103,8 +104,8 @@ func (r *shardReader) unprocessedError(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// findStart reads the shard's checkpoint and sets the position to begin at. For a shard without
-// one it stores an empty checkpoint, so that the next Tail reads the shard before its children.
+// findStart reads the shard's checkpoint and sets r.at, r.last and r.finished by it. For a shard without one it
+// stores an empty checkpoint, so that the next Tail reads the shard before its children.
 func (r *shardReader) findStart(ctx context.Context) error {
 	c, err := r.intake.points.readCheckpoint(ctx, r.id)
 	if err != nil {

@@ -13,10 +13,11 @@ func Resource(resource string) string { return "$RESOURCE:" + resource }
 func Plan(plan string) string { return "$PLAN:" + plan }
 
 // Namespace returns the Target of changes of a whole namespace: "$NAMESPACE:eu". Its events are outside every
-// namespace: list them on a repository without one.
+// namespace, so list them on a repository without one.
 func Namespace(name string) string { return "$NAMESPACE:" + name }
 
-// Price returns the Target of changes of a model's prices in a budget: "$PRICE:gpt-5".
+// Price returns the Target of changes of a model's prices in a budget: "$PRICE:" and the model, such as
+// "$PRICE:gpt-5".
 func Price(model string) string { return "$PRICE:" + model }
 
 // Key returns the Target of changes of a provisioning key of a budget: "$KEY:ci".

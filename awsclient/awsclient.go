@@ -39,8 +39,8 @@ type Options struct {
 	Endpoint string
 }
 
-// New loads the AWS configuration and returns a client for it. It asks DynamoDB nothing. It
-// fails if the configuration cannot be read, or names no region.
+// New loads the AWS configuration and returns a client for it, with the connections of FromConfig. It sends
+// DynamoDB nothing. It fails if the configuration cannot be read, or names no region.
 func New(ctx context.Context, opts *Options) (*dynamodb.Client, error) {
 	var o Options
 	if opts != nil {
@@ -87,9 +87,9 @@ var adaptive sync.Once
 func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Client {
 	switch c := cfg.HTTPClient.(type) {
 	case nil:
-		cfg.HTTPClient = pooled(awshttp.NewBuildableClient())
+		cfg.HTTPClient = withIdleConnections(awshttp.NewBuildableClient())
 	case *awshttp.BuildableClient:
-		cfg.HTTPClient = pooled(c)
+		cfg.HTTPClient = withIdleConnections(c)
 	}
 	if cfg.RetryMode == aws.RetryModeAdaptive {
 		adaptive.Do(func() {
@@ -100,9 +100,9 @@ func FromConfig(cfg aws.Config, options ...func(*dynamodb.Options)) *dynamodb.Cl
 	return dynamodb.NewFromConfig(cfg, options...)
 }
 
-// pooled returns a copy of the client that keeps at least IdleConnections idle connections, in all and to one
-// host.
-func pooled(c *awshttp.BuildableClient) *awshttp.BuildableClient {
+// withIdleConnections returns a copy of the HTTP client that keeps at least IdleConnections idle connections,
+// in all and to one host.
+func withIdleConnections(c *awshttp.BuildableClient) *awshttp.BuildableClient {
 	return c.WithTransportOptions(func(t *http.Transport) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost = max(t.MaxIdleConns, IdleConnections), max(t.MaxIdleConnsPerHost, IdleConnections)
 	})

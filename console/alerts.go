@@ -44,8 +44,9 @@ const (
 	listUnits, ownUnits = 16, 4
 )
 
-// alertsPage shows alerts, the newest first: of all entities or of one. A visitor of a subtree sees those of an entity
-// of it.
+// alertsPage returns the page of alerts, the newest first: of all entities or of one, up to a list's length. A
+// visitor of a subtree sees only alerts since the entity was in it. Without a reader, or for an impossible id,
+// the page has a note instead.
 func alertsPage(ctx context.Context, v *view) (*page, string, error) {
 	b := &alerts{Entity: v.query.Get("entity"), Waiting: v.query.Get("state") == "waiting"}
 	p := &page{Title: "Alerts", Nav: "alerts", Body: b}
@@ -87,8 +88,8 @@ func alertsPage(ctx context.Context, v *view) (*page, string, error) {
 	return p, "alerts", nil
 }
 
-// addRows adds the alerts of a page that were decided from a time on, with the links to other pages. late means that one
-// of them waits for long.
+// addRows appends the alerts of a page, up to the first decided before since, to b.Rows, and sets the links to
+// other pages. It returns true if one of them has waited for delivery for over 10 minutes.
 func (b *alerts) addRows(v *view, found aggregator.AlertPage, since time.Time) (late bool) {
 	for _, a := range found.Alerts {
 		if a.At.Before(since) {
@@ -108,7 +109,8 @@ func (b *alerts) addRows(v *view, found aggregator.AlertPage, since time.Time) (
 	return late
 }
 
-// readAlerts reads the page of a query that the visitor's address asks for. Visitors share it for a moment.
+// readAlerts returns the page of alerts for a query at the position in the visitor's address. Visitors share
+// the result for a moment, and it takes read units from the visitor's budget.
 func readAlerts(ctx context.Context, v *view, q aggregator.AlertQuery) (aggregator.AlertPage, error) {
 	if at, err := time.Parse(time.RFC3339Nano, v.query.Get("before")); err == nil && !at.After(v.now()) {
 		q.Before = at
@@ -121,12 +123,13 @@ func readAlerts(ctx context.Context, v *view, q aggregator.AlertQuery) (aggregat
 	}
 	return fetch(&v.visit, key, keepBuckets, price, func() (aggregator.AlertPage, error) {
 		found, err := v.usage.Alerts(ctx, q)
-		v.charge(float64(len(found.Alerts)) / 2)
+		v.addUnits(float64(len(found.Alerts)) / 2)
 		return found, err
 	})
 }
 
-// pageAddress returns the address of a page of the list; of the first one for nil.
+// pageAddress returns the address of the list's page that q asks for, with the same entity and state. A nil q
+// is the first page.
 func (b *alerts) pageAddress(v *view, q *aggregator.AlertQuery) string {
 	query := url.Values{}
 	if b.Entity != "" {
@@ -142,13 +145,14 @@ func (b *alerts) pageAddress(v *view, q *aggregator.AlertQuery) string {
 	return v.pageHref("alerts", query)
 }
 
-// showAlert converts an alert for people.
+// showAlert converts an alert to a row of texts for people, in the console's time zone and with dollars for
+// money. Its colours show the threshold and a missing delivery.
 func showAlert(v *view, a aggregator.Alert) alertRow {
 	money := a.Unit == dynalimit.USD
 	r := alertRow{
 		ID: a.Entity, Link: v.entityHref(a.Entity), Resource: a.Resource, Limit: a.Limit, Window: a.Window,
 		When: a.At.In(v.options.Location).Format("Jan 2, 15:04"), Exact: a.At.UTC().Format(time.RFC3339),
-		Crossed: fmt.Sprintf("%d %%", a.Percent), Used: amount(money, a.Used/milli), Of: amount(money, a.Amount/milli),
+		Crossed: fmt.Sprintf("%d %%", a.Percent), Used: formatAmount(money, a.Used/milli), Of: formatAmount(money, a.Amount/milli),
 	}
 	switch {
 	case a.Percent >= 100:
@@ -170,8 +174,8 @@ func showAlert(v *view, a aggregator.Alert) alertRow {
 	return r
 }
 
-// insideSince returns the time from which an entity was below the visitor's subtree: each level below its top was made
-// by then, and had its present parent. It is zero for the top.
+// insideSince returns the time from which an entity, the first of chain, was below the visitor's subtree. By
+// then each level below its top was made and had its present parent. It is zero for the top itself.
 func insideSince(ctx context.Context, v *view, chain []admin.Owned) (since time.Time, err error) {
 	for _, level := range chain {
 		e := level.Entity
@@ -190,8 +194,8 @@ func insideSince(ctx context.Context, v *view, chain []admin.Owned) (since time.
 	return since, nil
 }
 
-// readMove returns the time at which an entity got its present parent: that of the last change of it in the audit trail,
-// or that at which the record was made.
+// readMove returns the time at which an entity got its present parent. That is the last such change in the
+// audit trail of 90 days, or the time of its creation.
 func readMove(ctx context.Context, v *view, e admin.Entity) (at time.Time, err error) {
 	at = e.CreatedAt
 	if e.Version == 1 {

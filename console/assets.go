@@ -35,13 +35,15 @@ func readAsset(name string) string {
 	return string(text)
 }
 
-// digestName returns the name of a file with a digest of its text, such as console-0123456789ab.css.
+// digestName returns the name of a file with 12 hexadecimal digits of its text's digest, such as
+// console-0123456789ab.css. ending is the suffix with its dot.
 func digestName(name, text, ending string) string {
 	digest := sha256.Sum256([]byte(text))
 	return name + "-" + hex.EncodeToString(digest[:6]) + ending
 }
 
-// parsePages parses the template of each page with the layout and the common parts.
+// parsePages returns the template of each named page by name, parsed with the layout and the common parts. It
+// panics for a malformed or missing template.
 func parsePages(names ...string) map[string]*template.Template {
 	common := template.Must(template.New("").Funcs(template.FuncMap{"dict": pairArguments, "lower": strings.ToLower}).ParseFS(assets, "assets/layout.html", "assets/parts.html"))
 	all := make(map[string]*template.Template, len(names))
@@ -52,7 +54,7 @@ func parsePages(names ...string) map[string]*template.Template {
 }
 
 // pairArguments returns a map of pairs of name and value: the template function dict. It skips a name that is
-// no string.
+// not a string, and a name without a value.
 func pairArguments(pairs ...any) map[string]any {
 	all := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -63,7 +65,8 @@ func pairArguments(pairs ...any) map[string]any {
 	return all
 }
 
-// serveStatic answers with a static file or one of the theme's, which never changes under its name.
+// serveStatic answers with a static file or one of the theme's, which browsers may keep for a year, because it
+// never changes under its name. It answers 404 for an unknown name.
 func serveStatic(w http.ResponseWriter, r *http.Request, name string, ofTheme map[string]staticFile) {
 	file, known := staticFiles[name]
 	if !known {

@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// readChain reads an entity and the parents that its calls charge, consistently. It fails with errMissing if the
-// visitor may not see the entity.
+// readChain returns an entity and the parents that its calls charge, lowest first, as readOwned reads them. It
+// stops at a cycle and after mostLevels. It returns errMissing if the visitor may not see the entity.
 func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
 	var chain []admin.Owned
 	seen := map[string]bool{}
@@ -36,8 +36,9 @@ func readChain(ctx context.Context, v *view, id string) ([]admin.Owned, error) {
 	return chain, nil
 }
 
-// readOwned reads an entity consistently. Visitors of the whole table share it for a moment, and see the last one while
-// the table does not answer; for a visitor of a subtree, and for a change, it is read anew each time.
+// readOwned returns an entity with its configurations by a consistent read. Visitors of the whole table share
+// it for a moment, and get the last one while the table does not answer. For a visitor of a subtree, and for a
+// change, it is read again each time.
 func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 	read := func() (admin.Owned, error) {
 		owned, err := v.admin.Entities.Owned(ctx, id)
@@ -49,7 +50,7 @@ func readOwned(ctx context.Context, v *view, id string) (admin.Owned, error) {
 	if v.access.Under == "" && !v.fresh {
 		return fetch(&v.visit, "owned "+id, keepBuckets, 1, read)
 	}
-	if err := v.spend(1); err != nil {
+	if err := v.takeUnits(1); err != nil {
 		return admin.Owned{}, err
 	}
 	return read()

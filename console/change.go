@@ -41,7 +41,8 @@ type changeForm struct {
 // conflict has the settings of a source that the visitor saw, and those stored now.
 type conflict struct{ Seen, Stored []string }
 
-// cutChange cuts the path of a change into the entity and the kind of the change. ok is false for another path.
+// cutChange splits the path of a change, entity/ID/change/KIND, into the entity's id and the kind. It returns
+// false for another path.
 func cutChange(path string) (id, kind string, ok bool) {
 	rest, ok := strings.CutPrefix(path, "entity/")
 	at := strings.LastIndex(rest, "/change/")
@@ -51,14 +52,15 @@ func cutChange(path string) (id, kind string, ok bool) {
 	return rest[:at], rest[at+len("/change/"):], true
 }
 
-// mayChange reports whether the visitor may change the first entity of a chain: with Under only those below it.
+// mayChange reports whether the visitor has the right to change the first entity of a chain: Access.Change, and
+// not the top of its own subtree.
 func mayChange(chain []admin.Owned, by Access) bool {
 	return by.Change && chain[0].Entity.ID != by.Under
 }
 
-// actsOf returns the links to the changes of the first entity of a chain. It returns nil if the visitor may not
-// change it.
-func actsOf(chain []admin.Owned, v *view) (acts []act) {
+// changeLinks returns the links to the changes of the first entity of a chain; lifting a block only if it has
+// one. It returns nil if the visitor may not change the entity.
+func changeLinks(chain []admin.Owned, v *view) (acts []act) {
 	if !mayChange(chain, v.access) {
 		return nil
 	}
@@ -70,9 +72,9 @@ func actsOf(chain []admin.Owned, v *view) (acts []act) {
 	return append(acts, act{Text: "Block…", Href: at + "block", Class: "stop"})
 }
 
-// changePage shows the form of a change. A first post answers with the diff and a form token. A second post
-// with the token makes the change. It returns errMissing for an unknown kind, and if the visitor may not change
-// the entity.
+// changePage returns the page of a change: its form, after a first post the diff and a form token. A second
+// post with the token makes the change, and the page shows its result. It returns errMissing for an unknown
+// kind, and if the visitor may not change the entity.
 func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, name string) (*page, string, error) {
 	kind, known := changeKinds[name]
 	if !known || !v.access.Change {
@@ -86,7 +88,7 @@ func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, 
 	if !mayChange(chain, v.access) {
 		return nil, "", errMissing
 	}
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -114,17 +116,20 @@ func (h *handler) changePage(ctx context.Context, v *view, r *http.Request, id, 
 	return p, "change", h.reviewChange(s, kind, h.identifyChange(v, id, name), p, f)
 }
 
-// readValues takes over the values of a posted form.
+// readValues sets the form's target, amount, time and reason to the posted ones; amount and reason without
+// blanks around them.
 func (f *changeForm) readValues(posted url.Values) {
 	f.Target, f.Amount, f.Until, f.Reason = posted.Get("target"), strings.TrimSpace(posted.Get("amount")), posted.Get("until"), strings.TrimSpace(posted.Get("reason"))
 }
 
-// identifyChange returns the identity of a change by the visitor.
+// identifyChange returns the identity of a change by the visitor: table, namespace, principal, subtree,
+// session, kind and entity. A form token of another identity is refused.
 func (h *handler) identifyChange(v *view, id, kind string) identity {
 	return identity{h.table, h.repo.Namespace(), v.access.Principal, v.access.Under, v.access.Session, kind, id}
 }
 
-// reviewChange adds the diff of the typed change and its form token to the form, or a note if a value is wrong.
+// reviewChange adds the diff of the typed change and its form token to f. If a value is wrong, it adds a note
+// to p with status 422 instead. It writes nothing to the table, and fails only if the token cannot be made.
 func (h *handler) reviewChange(s subject, kind changeKind, who identity, p *page, f *changeForm) error {
 	at := slices.IndexFunc(f.Options, func(t target) bool { return t.Value == f.Target })
 	if at < 0 {
@@ -137,8 +142,8 @@ func (h *handler) reviewChange(s subject, kind changeKind, who identity, p *page
 		return f.refuseValues(p, err.Error())
 	}
 	if kind.ofSource {
-		source := s.configOf(seen.Resource)
-		seen.Version, seen.Seen = source.Version, settingsOf(source, s.view.options.Location)
+		source := s.ownConfig(seen.Resource)
+		seen.Version, seen.Seen = source.Version, describeSettings(source, s.view.options.Location)
 		if by := source.ManagedBy; by != "" {
 			p.Notes = append(p.Notes, note{Title: "“" + by + "” keeps these limits.", Text: "Its next run reports this change as drift, or undoes it."})
 		}
@@ -150,7 +155,8 @@ func (h *handler) reviewChange(s subject, kind changeKind, who identity, p *page
 	return err
 }
 
-// newOperation draws the id of a grant or refill.
+// newOperation returns a random id of a grant or refill, "console-" and 32 hexadecimal digits, so that a
+// repeated request counts once.
 func newOperation() string {
 	b := make([]byte, 16)
 	_, _ = rand.Read(b) // never fails
@@ -165,13 +171,14 @@ func (f *changeForm) refuseValues(p *page, text string) error {
 	return nil
 }
 
-// makeChange makes a confirmed change. If the source was changed after the review, it shows both versions and the
-// review again.
+// makeChange makes a confirmed change and puts the result into f. If the source was changed after the review,
+// it makes nothing, and shows both versions and the review again with status 409. Refused values and a missing
+// answer become notes; it returns other errors.
 func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, seen proposal, p *page, f *changeForm) error {
 	v, id := s.view, s.owned.Entity.ID
 	f.Reason = seen.Reason
 	if kind.ofSource {
-		source := s.configOf(seen.Resource)
+		source := s.ownConfig(seen.Resource)
 		if source.Version != seen.Version && kind.inForce(source, seen) {
 			f.Done = "This is in force already."
 			return nil
@@ -182,11 +189,11 @@ func (h *handler) makeChange(ctx context.Context, s subject, kind changeKind, se
 			if err := h.reviewChange(s, kind, seen.identity, p, f); err != nil || f.Token == "" {
 				return err
 			}
-			f.Conflict = &conflict{seen.Seen, settingsOf(source, v.options.Location)}
+			f.Conflict = &conflict{seen.Seen, describeSettings(source, v.options.Location)}
 			return nil
 		}
 	}
-	if err := v.spend(changeUnits); err != nil {
+	if err := v.takeUnits(changeUnits); err != nil {
 		return err
 	}
 	defer forgetEntity(h.shared, id) // also without an answer

@@ -57,9 +57,9 @@ type subject struct {
 	main  string
 }
 
-// configOf returns the entity's own configuration of a resource, or of all resources for "". It is empty
-// without one.
-func (s subject) configOf(resource string) admin.LimitConfig {
+// ownConfig returns the entity's own configuration of a resource, or its default for all resources for "". It
+// is empty without one.
+func (s subject) ownConfig(resource string) admin.LimitConfig {
 	for _, c := range s.owned.Configs {
 		if c.Scope.Resource == resource {
 			return c.Config
@@ -68,8 +68,9 @@ func (s subject) configOf(resource string) admin.LimitConfig {
 	return admin.LimitConfig{}
 }
 
-// sourceTargets returns the fitting sources of the entity: first the one for all resources, then one for each resource
-// with a bucket or a configuration of the entity.
+// sourceTargets returns the entity's sources that fits accepts, as choices; a source may be empty. The one for
+// all resources comes first, then one for each resource: the main one and those with a bucket or a
+// configuration.
 func (s subject) sourceTargets(fits func(admin.LimitConfig) bool) (all []target) {
 	resources := []string{"", s.main}
 	for _, b := range s.owned.Buckets {
@@ -79,7 +80,7 @@ func (s subject) sourceTargets(fits func(admin.LimitConfig) bool) (all []target)
 		resources = append(resources, c.Scope.Resource)
 	}
 	for i, resource := range resources {
-		if slices.Contains(resources[:i], resource) || !fits(s.configOf(resource)) {
+		if slices.Contains(resources[:i], resource) || !fits(s.ownConfig(resource)) {
 			continue
 		}
 		t := target{Value: resource, Text: "calls on “" + resource + "”", resource: resource}
@@ -91,7 +92,8 @@ func (s subject) sourceTargets(fits func(admin.LimitConfig) bool) (all []target)
 	return all
 }
 
-// limitTargets returns the fitting limits of the entity's buckets.
+// limitTargets returns the limits of the entity's buckets that fits accepts, as choices; those of the main
+// resource come first.
 func (s subject) limitTargets(fits func(dynalimit.Limit) bool) (all []target) {
 	for _, b := range mainFirst(s.owned.Buckets, s.main) {
 		for _, l := range b.Limits {
@@ -103,10 +105,11 @@ func (s subject) limitTargets(fits func(dynalimit.Limit) bool) (all []target) {
 	return all
 }
 
-// isMoney reports whether a limit of a bucket, which stores no unit, is money.
+// isMoney reports whether a limit of a bucket counts micro-dollars: a quota with the name of a limit of money
+// in the read configurations. A bucket stores no unit.
 func (s subject) isMoney(l dynalimit.Limit) bool { return l.IsQuota() && s.view.isMoney(l.Name) }
 
-// describeLimit describes a limit for people, in dollars if it is money.
+// describeLimit returns a limit as text for people, with dollars if it is money.
 func (s subject) describeLimit(l dynalimit.Limit) string {
 	if s.isMoney(l) {
 		l.Unit = dynalimit.USD
@@ -117,8 +120,9 @@ func (s subject) describeLimit(l dynalimit.Limit) string {
 // groupedAmount matches an amount with commas between groups of thousands.
 var groupedAmount = regexp.MustCompile(`^\$?[0-9]{1,3}(,[0-9]{3})+([^0-9,][^,]*)?$`)
 
-// parseAmount parses the typed amount of a limit, above 0: micro-dollars for money, else tokens. It refuses
-// decimal commas (2,50 could be read as 250) and amounts above mostAmount.
+// parseAmount returns the typed amount of a limit: micro-dollars for money, else whole tokens. It refuses
+// amounts of 0, below 0 or above 2^53, and decimal commas (2,50 could be read as 250); its errors are for the
+// visitor.
 func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	if strings.Contains(text, ",") && !groupedAmount.MatchString(text) {
 		return 0, fmt.Errorf("%q has a comma that separates no thousands: write it like 1,000 or 2.50", text)
@@ -137,17 +141,19 @@ func (s subject) parseAmount(l dynalimit.Limit, text string) (int64, error) {
 	return n, err
 }
 
-// leftLine returns a line of a diff: the rest of a limit, before (class "d") or after (class "a") a change.
+// leftLine returns a line of a diff with the tokens or dollars left of a limit. The class "d" is before a
+// change, "a" after it.
 func (s subject) leftLine(class string, l dynalimit.Limit, left int64) diff {
 	sign := "− "
 	if class == "a" {
 		sign = "+ "
 	}
-	return diff{class, sign + l.Name + ": " + amount(s.isMoney(l), left) + " left"}
+	return diff{class, sign + l.Name + ": " + formatAmount(s.isMoney(l), left) + " left"}
 }
 
-// settingsOf describes the settings of a source, one a line.
-func settingsOf(c admin.LimitConfig, zone *time.Location) (lines []string) {
+// describeSettings returns the settings of a source as texts for people, one a line: limits, lifted limits,
+// raises and flags. It leaves out settings that are not set.
+func describeSettings(c admin.LimitConfig, zone *time.Location) (lines []string) {
 	for _, l := range c.Limits {
 		lines = append(lines, l.Name+": "+notation.DescribeLimit(l))
 	}
@@ -177,8 +183,8 @@ func settingsOf(c admin.LimitConfig, zone *time.Location) (lines []string) {
 	return lines
 }
 
-// diffLines returns the lines of before that after lacks (class "d"), then those of after that before lacks
-// (class "a").
+// diffLines returns the lines of before that are missing in after (class "d"), then those of after that are
+// missing in before (class "a"). Common lines are left out.
 func diffLines(before, after []string) (lines []diff) {
 	for _, line := range before {
 		if !slices.Contains(after, line) {
@@ -235,32 +241,34 @@ var changeKinds = map[string]changeKind{
 	},
 }
 
-// sourceScope returns the scope of the entity's source that the proposal changes.
+// sourceScope returns the scope of the source that the proposal changes: the entity's, on the proposal's
+// resource.
 func (p proposal) sourceScope() admin.Scope {
 	return admin.Scope{Entity: p.Entity, Resource: p.Resource}
 }
 
 // planBlock returns the plan of a block, or of the end of one. The plan returns the diff of the source's
-// settings, and never fails.
+// settings, in which a block also ends exceptions and exemption. It stores nothing and never fails.
 func planBlock(blocked bool) func(subject, target, *changeForm, *proposal) ([]diff, error) {
 	return func(s subject, t target, _ *changeForm, _ *proposal) ([]diff, error) {
-		before := s.configOf(t.resource)
+		before := s.ownConfig(t.resource)
 		after := before
 		after.Blocked, after.BlockedExcept, after.Admit = blocked, false, before.Admit && !blocked
-		return diffLines(settingsOf(before, s.view.options.Location), settingsOf(after, s.view.options.Location)), nil
+		return diffLines(describeSettings(before, s.view.options.Location), describeSettings(after, s.view.options.Location)), nil
 	}
 }
 
-// makeBlock returns the function that stores a block, or ends one. That function returns the proposal's diff
-// and done as the result.
+// makeBlock returns the function that stores a block at the proposal's source, or removes one. That function
+// returns the proposal's diff, the text done, and the error of the write.
 func makeBlock(blocked bool, done string) func(context.Context, *admin.Admin, subject, proposal) ([]diff, string, error) {
 	return func(ctx context.Context, a *admin.Admin, _ subject, p proposal) ([]diff, string, error) {
 		return p.Lines, done, a.Limits.SetBlocked(ctx, p.sourceScope(), blocked)
 	}
 }
 
-// raiseOf returns the raise of a limit at a source; zero without one.
-func raiseOf(c admin.LimitConfig, name string) (r admin.Raise, found bool) {
+// findRaise returns the raise of a limit at a source, also an ended one. It returns the zero Raise and false
+// without one.
+func findRaise(c admin.LimitConfig, name string) (r admin.Raise, found bool) {
 	i := slices.IndexFunc(c.Raises, func(r admin.Raise) bool { return r.Name == name })
 	if i < 0 {
 		return r, false
@@ -268,14 +276,15 @@ func raiseOf(c admin.LimitConfig, name string) (r admin.Raise, found bool) {
 	return c.Raises[i], true
 }
 
-// hasRaise reports whether the source has the proposal's raise, with the same amount and end.
+// hasRaise reports whether the source has the proposal's raise, with the same capacity and end.
 func hasRaise(c admin.LimitConfig, p proposal) bool {
-	r, found := raiseOf(c, p.Limit)
+	r, found := findRaise(c, p.Limit)
 	return found && r.Capacity == p.Amount && r.Until.Equal(p.Until)
 }
 
-// planRaise stores the typed amount and end of a raise in p, and returns the diff. It refuses an end that is
-// over or does not exist in the zone. It refuses an amount that does not raise the limit, unless it replaces a raise.
+// planRaise sets the typed amount and end of a raise in p, and returns the diff. It refuses an end that is over
+// or does not exist in the zone. It refuses an amount that does not raise the limit, unless it replaces a
+// raise.
 func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
 	l, zone := t.limit.Limit, s.view.options.Location
 	var err error
@@ -292,26 +301,26 @@ func planRaise(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 		return nil, errors.New("the end is over: give a later time")
 	}
 	before := l.Name + ": " + s.describeLimit(l)
-	if stored, found := raiseOf(s.configOf(t.resource), l.Name); found {
-		before = fmt.Sprintf("%s: %s %s until %s", l.Name, notation.GroupedNumber(stored.Capacity), per(l), stored.Until.In(zone).Format(shownTime))
+	if stored, found := findRaise(s.ownConfig(t.resource), l.Name); found {
+		before = fmt.Sprintf("%s: %s %s until %s", l.Name, notation.GroupedNumber(stored.Capacity), periodText(l), stored.Until.In(zone).Format(shownTime))
 	} else if p.Amount <= l.Capacity {
 		return nil, fmt.Errorf("%s is %s already: give more", l.Name, notation.GroupedNumber(l.Capacity))
 	}
-	return []diff{{"d", "− " + before}, {"a", fmt.Sprintf("+ %s: %s %s until %s", l.Name, notation.GroupedNumber(p.Amount), per(l), p.Until.Format(shownTime))}}, nil
+	return []diff{{"d", "− " + before}, {"a", fmt.Sprintf("+ %s: %s %s until %s", l.Name, notation.GroupedNumber(p.Amount), periodText(l), p.Until.Format(shownTime))}}, nil
 }
 
 // makeRaise stores the proposal's raise, also in place of a raise that the visitor saw. It returns the
-// proposal's diff and the result.
+// proposal's diff, the text of the result and the error of the write.
 func makeRaise(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	raise := a.Limits.Raise
-	if _, seen := raiseOf(s.configOf(p.Resource), p.Limit); seen {
+	if _, seen := findRaise(s.ownConfig(p.Resource), p.Limit); seen {
 		raise = a.Limits.ReplaceRaise // the visitor saw it in the diff
 	}
 	return p.Lines, "Raised.", raise(ctx, p.sourceScope(), p.Limit, p.Amount, p.Until)
 }
 
-// planGrant stores the typed amount of a grant in p. It returns the diff of the quota's rest, with the end of
-// its window.
+// planGrant sets the typed amount of a grant in p, and writes nothing to the table. It returns the diff of the
+// rest of the quota, with the end of its window. It fails for a malformed amount.
 func planGrant(s subject, t target, f *changeForm, p *proposal) ([]diff, error) {
 	l := t.limit.Limit
 	var err error
@@ -323,12 +332,12 @@ func planGrant(s subject, t target, f *changeForm, p *proposal) ([]diff, error) 
 		after.Text += ", until " + end.Format(shownTime)
 	}
 	before := s.leftLine("d", l, t.limit.Remaining)
-	before.Text += " of " + amount(s.isMoney(l), max(l.Capacity, l.Burst)) + " " + per(l)
+	before.Text += " of " + formatAmount(s.isMoney(l), max(l.Capacity, l.Burst)) + " " + periodText(l)
 	return []diff{before, after}, nil
 }
 
 // makeGrant adds the proposal's amount to the quota until its window ends, once for each operation. It returns
-// the diff of the rest and the result.
+// the diff of the rest and the text of the result.
 func makeGrant(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	done, err := a.Buckets.GrantWindow(ctx, p.Entity, p.Resource, p.Operation, dynalimit.Amounts{p.Limit: p.Amount})
 	if err != nil {
@@ -337,8 +346,8 @@ func makeGrant(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]di
 	return s.showRefill(done, p, "Granted.")
 }
 
-// refillTargets returns the buckets as a whole, each followed by its limits. It leaves out limits of calls in
-// flight.
+// refillTargets returns the choices of a refill: each bucket as a whole, followed by its limits. It leaves out
+// limits of calls in flight.
 func refillTargets(s subject) (all []target) {
 	fits := func(l dynalimit.Limit) bool { return !l.IsConcurrent() }
 	limits := s.limitTargets(fits)
@@ -358,7 +367,8 @@ func refillTargets(s subject) (all []target) {
 	return all
 }
 
-// planRefill returns the diff of the limits of the target that are not full. It fails if all are full.
+// planRefill returns the diff of the target's limits that are not full, and writes nothing to the table. It
+// fails if all are full.
 func planRefill(s subject, t target, _ *changeForm, _ *proposal) (lines []diff, err error) {
 	for _, l := range t.all {
 		if full := max(l.Limit.Capacity, l.Limit.Burst); l.Remaining < full {
@@ -372,7 +382,7 @@ func planRefill(s subject, t target, _ *changeForm, _ *proposal) (lines []diff, 
 }
 
 // makeRefill fills the proposal's limit, or all limits of the bucket if it names none, once for each operation.
-// It returns the diff of the rest and the result.
+// It returns the diff of the rest and the text of the result.
 func makeRefill(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]diff, string, error) {
 	var limits []string
 	if p.Limit != "" {
@@ -385,7 +395,8 @@ func makeRefill(ctx context.Context, a *admin.Admin, s subject, p proposal) ([]d
 	return s.showRefill(done, p, "Refilled.")
 }
 
-// showRefill shows the result of a grant or refill: that of the first confirmation, if it is repeated.
+// showRefill returns the diff and the text of a grant's or refill's result; for a repeated operation those of
+// the first time, with a remark. For a missing bucket it returns only a text. Its error is always nil.
 func (s subject) showRefill(done *admin.BucketRefill, p proposal, text string) (lines []diff, shown string, err error) {
 	if done.Missing {
 		return nil, "The bucket is gone: the next call makes a full one, and nothing was changed.", nil

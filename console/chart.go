@@ -60,8 +60,9 @@ const (
 	leastMiddle = 6
 )
 
-// newChart returns a chart of stacked columns with labels, or nil without labels. It draws a line at limit,
-// unless that is 0 or more than three times the highest column. The last column is lighter if open.
+// newChart returns a chart of stacked columns, one for each label, with the values of all series, as dollars if
+// money; nil without labels. It draws a line at limit, unless that is 0 or above three times the highest
+// column. If open, the last column is lighter.
 func newChart(title, unit string, labels []string, all []series, money bool, limit int64, open bool) *chart {
 	c := &chart{Title: title, Unit: unit, Height: chartHeight, Base: chartBase}
 	n := len(labels)
@@ -81,22 +82,22 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 	if limit > 3*most { // its line would flatten the columns
 		limit = 0
 	}
-	scale := niceAbove(float64(max(most, limit)))
+	scale := roundScale(float64(max(most, limit)))
 	y := func(value float64) float64 { return chartBase - (chartBase-chartTop)*value/scale }
 	for _, f := range []float64{0.5, 1} {
-		text := amount(money, int64(scale*f))
+		text := formatAmount(money, int64(scale*f))
 		c.Lines = append(c.Lines, mark{Y: formatPixels(y(scale * f)), TextY: formatPixels(y(scale*f) - 4), Text: strings.TrimSuffix(text, ".00")})
 	}
 	if limit > 0 {
-		c.Limit = &mark{Y: formatPixels(y(float64(limit))), TextY: formatPixels(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(amount(money, limit), ".00")}
+		c.Limit = &mark{Y: formatPixels(y(float64(limit))), TextY: formatPixels(y(float64(limit)) - 4), Text: "limit " + strings.TrimSuffix(formatAmount(money, limit), ".00")}
 	}
 	w := 100 / float64(n)
 	for i, text := range labels {
-		col := column{Label: text, Sum: amount(money, sums[i]), X: formatPercent(w * float64(i)), Width: formatPercent(w), Open: open && i == n-1}
+		col := column{Label: text, Sum: formatAmount(money, sums[i]), X: formatPercent(w * float64(i)), Width: formatPercent(w), Open: open && i == n-1}
 		at, words := int64(0), []string(nil)
 		for m, s := range all {
 			value := max(s.values[i], 0)
-			col.Values = append(col.Values, amount(money, s.values[i]))
+			col.Values = append(col.Values, formatAmount(money, s.values[i]))
 			if value == 0 {
 				continue
 			}
@@ -105,7 +106,7 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 				Class: classOfSeries(m, s.name), X: formatPercent(w*float64(i) + w*.15), Width: formatPercent(w * .7), Y: formatPixels(top), Height: formatPixels(max(.8, bottom-top)),
 			})
 			at += value
-			words = append(words, s.name+" "+amount(money, value))
+			words = append(words, s.name+" "+formatAmount(money, value))
 		}
 		if len(all) > 1 {
 			col.Read = strings.Join(words, " · ")
@@ -120,7 +121,8 @@ func newChart(title, unit string, labels []string, all []series, money bool, lim
 	return c
 }
 
-// spacedLabels places at most eight labels below columns of a width, the last one at the end.
+// spacedLabels returns at most eight of the texts as labels below columns of the width w in percent, evenly
+// spaced, the last at the end. Every second one is marked to be left out on a narrow page.
 func spacedLabels(texts []string, w float64) (labels []label) {
 	n := len(texts)
 	every := (n + 7) / 8
@@ -158,7 +160,7 @@ func classOfSeries(m int, name string) string {
 // Colour returns the CSS class of the i-th series, for the legend.
 func (c *chart) Colour(i int) string { return classOfSeries(i, c.Series[i]) }
 
-// Label returns the title and the sum of each column as text, for visitors without a picture.
+// Label returns the title and the sum of each column as one text, for visitors without a picture.
 func (c *chart) Label() string {
 	words := make([]string, len(c.Columns))
 	for i, col := range c.Columns {
@@ -176,8 +178,9 @@ func (c *chart) Reversed() []column {
 	return reversed
 }
 
-// niceAbove returns the end of a scale: a round number that is at least most.
-func niceAbove(most float64) float64 {
+// roundScale returns the end of a chart's scale: the smallest of some round numbers that is at least most and
+// 1.
+func roundScale(most float64) float64 {
 	base := math.Pow(10, math.Floor(math.Log10(math.Max(most, 1))))
 	for _, k := range []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8} {
 		if k*base >= most {

@@ -37,8 +37,8 @@ type handler struct {
 	examining chan struct{}
 }
 
-// New returns the console of a repository. It sends no request. usage may be nil: then pages have no charts. It
-// fails with a *ValidationError for bad options.
+// New returns the console of a repository as a handler. It sends no request. usage may be nil: then pages have
+// no charts and no alerts. It fails with a *ValidationError for bad options.
 func New(repo *dynalimit.Repository, usage *aggregator.Reader, opts *Options) (http.Handler, error) {
 	if repo == nil {
 		return nil, invalid("repo", "is nil; give the one of the limiter, or make one with NewRepository")
@@ -68,8 +68,9 @@ func bracketIPv6(host string) string {
 	return host
 }
 
-// ServeHTTP checks the Host, the origin and the visitor, and answers with a page. Every answer has the security
-// headers.
+// ServeHTTP answers with a page, a static file, or the result of a change. It refuses an unknown Host (421), a
+// foreign origin (403), a long query (414) and a visitor that Authorize refuses (401, 403). Every answer has
+// the security headers; it logs a panic and answers 500.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	setHeaders(w.Header())
 	defer func() {
@@ -117,10 +118,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		serveStatic(w, r, name, h.themeFiles)
 		return
 	}
-	h.serve(w, r, access, path)
+	h.servePage(w, r, access, path)
 }
 
-// knowsHost reports whether a Host header is one of the options', with any port.
+// knowsHost reports whether a Host header is one of Options.Hosts, with any port and in any case of letters.
 func (h *handler) knowsHost(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {

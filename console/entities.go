@@ -24,11 +24,12 @@ type entities struct {
 // minute.
 const listLength = 40
 
-// entitiesPage shows the tree from its tops, or the ids that begin with a text.
+// entitiesPage returns the page of entities: the tree from its tops, or the ids that begin with the query's
+// text. At most 40 rows show, with links to more.
 func entitiesPage(ctx context.Context, v *view) (*page, string, error) {
 	p := &page{Title: "Entities", Nav: "entities"}
 	p.setPolls(v, "entities", listEvery)
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -66,8 +67,9 @@ type listedEntity struct {
 	open         bool
 }
 
-// searchEntities lists the ids that begin with the query, from the one after "after" on, at most listLength. It
-// sets b.Found, b.Next and, if nothing was found, b.Unknown. An invalid query finds nothing.
+// searchEntities returns the entities with ids that begin with the query, from the one after the parameter
+// "after" on, at most listLength. It sets b.Found, b.Next and, if nothing was found, b.Unknown. An invalid
+// query finds nothing, without an error.
 func searchEntities(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
 	after := v.query.Get("after")
 	found, err := fetch(&v.visit, "list search "+b.Query+" "+after, keepLists, 33, func() ([]admin.Entity, error) {
@@ -108,11 +110,11 @@ const (
 	mostOpen, mostOpened = 8, 4
 )
 
-// openTree lists the tops, and below each opened entity its children. A few tops open by themselves. Without
-// tops it lists all entities, as searchEntities does.
+// openTree returns the tops, and below each opened entity its children, in the order of rows. Up to four tops
+// open by themselves. Without tops it sets b.All and returns all entities, as searchEntities does.
 func openTree(ctx context.Context, v *view, b *entities) ([]listedEntity, error) {
 	after := v.query.Get("after")
-	tops, err := v.list("tops after "+after, func() ([]admin.Entity, error) { return v.admin.Entities.Tops(ctx, after, listLength) })
+	tops, err := v.readList("tops after "+after, func() ([]admin.Entity, error) { return v.admin.Entities.Tops(ctx, after, listLength) })
 	if err != nil {
 		return nil, err
 	}
@@ -148,8 +150,8 @@ type tree struct {
 	listed []listedEntity
 }
 
-// listEntity lists an entity, and its children if it is open. It sets b.Cut and lists nothing if the page is
-// full.
+// listEntity appends an entity to t.listed, and its children if it is open, down to mostLevels. If the page is
+// full, it sets b.Cut and appends nothing. Children are read from the table or the shared cache.
 func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error {
 	at := len(t.listed)
 	if at >= listLength {
@@ -165,7 +167,7 @@ func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error 
 	if !is {
 		return nil
 	}
-	children, err := t.v.children(ctx, e.ID, "")
+	children, err := t.v.readChildren(ctx, e.ID, "")
 	if err != nil {
 		return err
 	}
@@ -183,7 +185,8 @@ func (t *tree) listEntity(ctx context.Context, e admin.Entity, depth int) error 
 	return nil
 }
 
-// toggleEntity returns the parameters of a tree with an entity opened or closed.
+// toggleEntity returns the query parameters of a tree with the entity id opened if it was closed, or closed. It
+// does not change open.
 func toggleEntity(open []string, id, after string) url.Values {
 	next := slices.Clone(open)
 	if i := slices.Index(next, id); i >= 0 {

@@ -49,7 +49,9 @@ type levelBucket struct {
 // usageRow is the closed usage of one limit of a resource, or the part of a model in it.
 type usageRow struct{ Resource, Limit, Model, Today, Days string }
 
-// entityPage shows an entity: the limits of its calls, its usage, its children and its changes.
+// entityPage returns the page of an entity: the limits of its calls, its usage, its children and, without a
+// subtree, its changes. A poll gets only the limits and the state. It returns errMissing if the visitor may not
+// see the entity.
 func entityPage(ctx context.Context, v *view, id string) (*page, string, error) {
 	p := &page{Title: id, Nav: "entities"}
 	p.setPolls(v, "entity/"+url.PathEscape(id), entityEvery)
@@ -57,7 +59,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -86,7 +88,7 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	if v.query.Has("poll") {
 		return p, "entity", nil
 	}
-	p.Acts = actsOf(chain, v)
+	p.Acts = changeLinks(chain, v)
 	if err := addChildren(ctx, v, c, b, f); err != nil {
 		return nil, "", err
 	}
@@ -101,7 +103,8 @@ func entityPage(ctx context.Context, v *view, id string) (*page, string, error) 
 	return p, "entity", err
 }
 
-// addLevels adds the levels of a chain that the visitor may see. It returns the gauges of all levels, by entity.
+// addLevels adds the levels of a chain that the visitor may see to b, with links to parents, and their gauges
+// to the polled cells. It returns the gauges of all levels by entity, also of hidden ones.
 func addLevels(v *view, b *entityBody, c catalog, chain []admin.Owned) map[string][]gauge {
 	names := len(chain)
 	if v.access.Under != "" {
@@ -120,11 +123,11 @@ func addLevels(v *view, b *entityBody, c catalog, chain []admin.Owned) map[strin
 			break // a parent for order alone
 		}
 		for _, bucket := range mainFirst(o.Buckets, c.Main) {
-			gauges := v.gauges(bucket, v.options.Location)
+			gauges := v.bucketGauges(bucket, v.options.Location)
 			all[l.ID] = append(all[l.ID], gauges...)
 			if i < names {
 				for g := range gauges {
-					setFrom(v, &gauges[g], o, bucket.Resource, c, i == 0)
+					setLimitSource(v, &gauges[g], o, bucket.Resource, c, i == 0)
 					v.showGauge(&gauges[g])
 				}
 				l.Buckets = append(l.Buckets, levelBucket{bucket.Resource, gauges})
@@ -140,7 +143,8 @@ func addLevels(v *view, b *entityBody, c catalog, chain []admin.Owned) map[strin
 	return all
 }
 
-// mainFirst returns the buckets sorted: that of the main resource first, the others by name.
+// mainFirst returns a sorted copy of the buckets: that of the main resource first, the others by name of the
+// resource.
 func mainFirst(buckets []admin.Bucket, main string) []admin.Bucket {
 	sorted := slices.Clone(buckets)
 	slices.SortStableFunc(sorted, func(x, y admin.Bucket) int {
@@ -155,9 +159,9 @@ func mainFirst(buckets []admin.Bucket, main string) []admin.Bucket {
 	return sorted
 }
 
-// setFrom sets g.From to the owner of the limit's source: the first of the entity's, its plan's and everybody's
-// sources that has it. It sets g.Raised to the end of a raise at the entity.
-func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own bool) {
+// setLimitSource sets g.From to the owner of the limit's source: the entity, else its plan, else everybody, by
+// the first that lists the limit. It sets g.Raised to the end of a raise at the entity.
+func setLimitSource(v *view, g *gauge, o admin.Owned, resource string, c catalog, own bool) {
 	has := func(config admin.LimitConfig) bool {
 		return slices.ContainsFunc(config.Limits, func(l dynalimit.Limit) bool { return l.Name == g.Name })
 	}
@@ -186,11 +190,12 @@ func setFrom(v *view, g *gauge, o admin.Owned, resource string, c catalog, own b
 	g.From = "everybody"
 }
 
-// hiddenLimits names the limits of less specific sources that do not count, because a more specific one has a
-// list of its own. It returns "" without any.
+// hiddenLimits returns the limits of less specific sources on the main resource that do not count, as one text.
+// They are hidden because a more specific source has limits of its own. It is "" without any, and for an
+// unlimited entity.
 func hiddenLimits(o admin.Owned, c catalog) string {
 	inForce, open, texts := map[string]bool{}, true, []string(nil)
-	for _, source := range sourcesOf(o, c) {
+	for _, source := range mainSources(o, c) {
 		list := source.Config
 		if open && list.Unlimited {
 			return ""
@@ -209,8 +214,9 @@ func hiddenLimits(o admin.Owned, c catalog) string {
 	return strings.Join(texts, ", ")
 }
 
-// sourcesOf returns the sources for an entity on the main resource, the most specific first.
-func sourcesOf(o admin.Owned, c catalog) []admin.ScopedConfig {
+// mainSources returns the configured sources for an entity on the main resource, the most specific first. For a
+// group it leaves out defaults for all resources, which groups do not have.
+func mainSources(o admin.Owned, c catalog) []admin.ScopedConfig {
 	isGroup := len(c.Models) > 0
 	var lists []admin.ScopedConfig
 	add := func(all []admin.ScopedConfig, fits func(admin.Scope) bool) {
@@ -237,7 +243,8 @@ func sourcesOf(o admin.Owned, c catalog) []admin.ScopedConfig {
 	return lists
 }
 
-// ownerText names the owner of a source for people.
+// ownerText returns the owner of a source as words: "the plan NAME", "its default" for an entity's, or
+// "everybody".
 func ownerText(s admin.Scope) string {
 	switch {
 	case s.Plan != "":
@@ -248,17 +255,18 @@ func ownerText(s admin.Scope) string {
 	return "everybody"
 }
 
-// addChildren adds a page of children with their states.
+// addChildren appends a page of the entity's children, with their states, to b, and the link to the next page.
+// It adds nothing without children.
 func addChildren(ctx context.Context, v *view, c catalog, b *entityBody, f forest) error {
 	after := v.query.Get("after")
-	children, err := v.children(ctx, b.ID, after)
+	children, err := v.readChildren(ctx, b.ID, after)
 	if err != nil || len(children) == 0 {
 		return err
 	}
 	if len(children) == listLength {
 		b.MoreChildren = v.pageHref("entity/"+url.PathEscape(b.ID), url.Values{"after": {children[len(children)-1].ID}})
 	}
-	below, err := v.readForest(ctx, c, append(slices.Clone(children), recordsOf(f)...))
+	below, err := v.readForest(ctx, c, append(slices.Clone(children), forestRecords(f)...))
 	if err != nil {
 		return err
 	}
@@ -268,15 +276,16 @@ func addChildren(ctx context.Context, v *view, c catalog, b *entityBody, f fores
 	return nil
 }
 
-// recordsOf returns the known records of a forest, so that they are not read again.
-func recordsOf(f forest) (all []admin.Entity) {
+// forestRecords returns the records of a forest, in any order, so that they are not read again.
+func forestRecords(f forest) (all []admin.Entity) {
 	for _, e := range f.records {
 		all = append(all, e)
 	}
 	return all
 }
 
-// addUsage adds the charts and the table of closed usage to b. Without closed usage it adds nothing.
+// addUsage adds the charts and the table of closed usage to b, and today's open day from a daily quota. Without
+// closed usage, or for an entity without any limit in use, it adds no charts.
 func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []admin.Owned, gauges []gauge) error {
 	closed, err := v.closedTo(ctx)
 	if err != nil || closed.IsZero() {
@@ -326,7 +335,8 @@ func addUsage(ctx context.Context, v *view, c catalog, b *entityBody, chain []ad
 	return nil
 }
 
-// chartedLimit returns the daily quota of money of the main bucket, or another limit of it; nil without one.
+// chartedLimit returns the gauge to chart of the main bucket. It prefers the daily quota of money, then any
+// money, then any daily quota. It is nil without a gauge, and points into gauges.
 func chartedLimit(gauges []gauge, main string) *gauge {
 	of := func(fits func(gauge) bool) *gauge {
 		return findGauge(gauges, func(g gauge) bool { return strings.Contains(g.Key, " "+main+" ") && fits(g) })
@@ -342,7 +352,7 @@ func chartedLimit(gauges []gauge, main string) *gauge {
 	return nil
 }
 
-// firstUsed returns the first limit with usage, and its resource.
+// firstUsed returns the first limit with usage in the lists and its resource, and "" twice without one.
 func firstUsed(lists ...[]aggregator.Usage) (limit, resource string) {
 	for _, u := range slices.Concat(lists...) {
 		for _, l := range u.Limits {
@@ -352,14 +362,14 @@ func firstUsed(lists ...[]aggregator.Usage) (limit, resource string) {
 	return "", ""
 }
 
-// entityUsage reads the closed usage of the first entity of a chain, on one resource or on all for "". A visitor of a
-// subtree gets the windows at whose end the entity, and each level between it and the top of the subtree, had its
-// present parent. A level without usage in a window counts if its record never changed.
+// entityUsage returns the closed usage of the first entity of a chain, on one resource or on all for "". A
+// visitor of a subtree gets only windows in which it and the levels up to the subtree's top ended with their
+// present parents. A level without usage in a window counts if its record never changed.
 func entityUsage(ctx context.Context, v *view, chain []admin.Owned, resource string, w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
 	var own []aggregator.Usage
 	for i, level := range chain {
 		e := level.Entity
-		all, err := v.usageOf("entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		all, err := v.readUsage("entity "+e.ID+" on "+resource, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 			q.Resource = resource
 			return v.usage.Entity(ctx, e.ID, q)
 		})
@@ -385,7 +395,8 @@ func entityUsage(ctx context.Context, v *view, chain []admin.Owned, resource str
 	return own, nil
 }
 
-// usageRows sums the usage by resource and limit, and money by model too: the closed hours of today, and the shown days.
+// usageRows returns the usage summed by resource and limit, and by model too: of today's closed hours, and of
+// the shown days. Amounts are texts, dollars for money.
 func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows []usageRow) {
 	type sums struct{ today, days int64 }
 	of, order := map[[3]string]*sums{}, [][3]string(nil)
@@ -414,13 +425,13 @@ func usageRows(v *view, days, hours []aggregator.Usage, today time.Time) (rows [
 	slices.SortFunc(order, func(x, y [3]string) int { return slices.Compare(x[:], y[:]) })
 	for _, key := range order {
 		money := v.isMoney(key[1])
-		rows = append(rows, usageRow{key[0], key[1], key[2], amount(money, of[key].today), amount(money, of[key].days)})
+		rows = append(rows, usageRow{key[0], key[1], key[2], formatAmount(money, of[key].today), formatAmount(money, of[key].days)})
 	}
 	return rows
 }
 
-// escapeFormula returns a text that no spreadsheet reads as a formula: it prefixes a possible formula with an
-// apostrophe.
+// escapeFormula returns a text that no spreadsheet reads as a formula. It prefixes a text that begins with =,
+// +, -, @, tab or return with an apostrophe, and returns others unchanged.
 func escapeFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

@@ -10,8 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/notation"
 )
 
-// dollars formats micro-dollars: $1,234.56, without cents from $10,000 on, and with four decimals below a cent.
-func dollars(micros int64) string {
+// formatDollars formats micro-dollars: $1,234.56, without cents from $10,000 on, and with four decimals below a
+// cent.
+func formatDollars(micros int64) string {
 	sign := ""
 	n := uint64(micros)
 	if micros < 0 {
@@ -29,7 +30,8 @@ func dollars(micros int64) string {
 	return fmt.Sprintf("%s$%s.%02d", sign, notation.GroupedNumber(int64(cents/100)), cents%100)
 }
 
-// exactAmount formats thousandths of tokens, or of micro-dollars, for CSV: every decimal, no separators.
+// exactAmount formats thousandths of tokens, or of micro-dollars if money, for CSV: in tokens or dollars, with
+// every decimal and no separators.
 func exactAmount(money bool, millis int64) string {
 	unit, decimals := uint64(milli), 3
 	if money {
@@ -42,8 +44,8 @@ func exactAmount(money bool, millis int64) string {
 	return fmt.Sprintf("%s%d.%0*d", sign, n/unit, decimals, n%unit)
 }
 
-// short formats a count: 9,999, 12k, 1.5M, 20M.
-func short(n int64) string {
+// formatCount formats a count for people: 9,999, 12k, 1.5M, 20M. It rounds from 10,000 on.
+func formatCount(n int64) string {
 	sign, m := "", uint64(n)
 	if n < 0 {
 		sign, m = "−", -m
@@ -66,16 +68,17 @@ func short(n int64) string {
 	return sign + notation.GroupedNumber(int64(m))
 }
 
-// amount formats whole tokens, or micro-dollars.
-func amount(money bool, n int64) string {
+// formatAmount formats n for people: micro-dollars as dollars if money, else a number of whole tokens.
+func formatAmount(money bool, n int64) string {
 	if money {
-		return dollars(n)
+		return formatDollars(n)
 	}
-	return short(n)
+	return formatCount(n)
 }
 
-// per describes the period of a limit: "a minute", "a day, UTC", "at once".
-func per(l dynalimit.Limit) string {
+// periodText returns the period of a limit as words: "a minute", "a day, UTC", or "at once" for calls in
+// flight.
+func periodText(l dynalimit.Limit) string {
 	if l.IsConcurrent() {
 		return "at once"
 	}
@@ -93,8 +96,9 @@ func per(l dynalimit.Limit) string {
 	return notation.PeriodWord(l.RefillPeriod)
 }
 
-// span formats a length of time for people: 45 s, 12 min, 5 h 43 min, 3 days.
-func span(d time.Duration) string {
+// formatSpan formats a length of time for people, rounded: 45 s, 12 min, 5 h 43 min, 3 days. Less than a second
+// is "1 s".
+func formatSpan(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return "1 s"
@@ -112,8 +116,9 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%d days", int64(d.Round(24*time.Hour)/(24*time.Hour)))
 }
 
-// limitTexts describes the limits of a source: its list, or a word in place of a list.
-func limitTexts(limits []dynalimit.Limit, unlimited bool) string {
+// describeLimits returns the limits of a source as one text, separated by semicolons. It is "unlimited" for an
+// unlimited source, and "" without limits.
+func describeLimits(limits []dynalimit.Limit, unlimited bool) string {
 	if unlimited {
 		return "unlimited"
 	}

@@ -16,20 +16,20 @@ func TestAmountsAreForPeople(t *testing.T) {
 	for micros, want := range map[int64]string{
 		0: "$0.00", 1_200: "$0.0012", 9_999: "$0.0100", 10_000: "$0.01", 1_234_560_000: "$1,234.56", 9_999_994_999: "$9,999.99", 12_345_600_000: "$12,346", -5_000_000: "−$5.00",
 	} {
-		assert.Equal(t, want, dollars(micros))
+		assert.Equal(t, want, formatDollars(micros))
 	}
 	for n, want := range map[int64]string{0: "0", 9_999: "9,999", 12_345: "12k", 1_500_000: "1.5M", 20_000_000: "20M", -12_000: "−12k"} {
-		assert.Equal(t, want, short(n))
+		assert.Equal(t, want, formatCount(n))
 	}
 	for d, want := range map[time.Duration]string{time.Millisecond: "1 s", 45 * time.Second: "45 s", 12 * time.Minute: "12 min", 343 * time.Minute: "5 h 43 min", 72 * time.Hour: "3 days"} {
-		assert.Equal(t, want, span(d))
+		assert.Equal(t, want, formatSpan(d))
 	}
 	assert.Equal(t, "-0.049380000", exactAmount(true, -49_380_000))
 	assert.Equal(t, []string{"-0.005", "12.000"}, []string{exactAmount(false, -5), exactAmount(false, 12_000)})
 	for want, l := range map[string]dynalimit.Limit{
 		"an hour, UTC": {Window: "hour"}, "a minute": dynalimit.PerMinute("rpm", 1), "every 1m30s": {RefillPeriod: 90 * time.Second}, "at once": dynalimit.Concurrent("calls", 20, 0),
 	} {
-		assert.Equal(t, want, per(l))
+		assert.Equal(t, want, periodText(l))
 	}
 	for text, want := range map[string]string{"=1+1": "'=1+1", "-x": "'-x", "key-1": "key-1", "": ""} {
 		assert.Equal(t, want, escapeFormula(text))

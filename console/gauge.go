@@ -30,27 +30,28 @@ type gauge struct {
 	window         string
 }
 
-// Width is the length of the bar in percent: at most 100.
+// Width returns the length of the bar in percent, 0 to 100.
 func (g gauge) Width() int { return max(0, min(g.Percent, 100)) }
 
 // Label returns the limit's name and its used percent as text, for visitors without colours.
 func (g gauge) Label() string { return fmt.Sprintf("%s: %d %% used", g.Name, g.Percent) }
 
-// gauges converts a bucket's limits to gauges.
-func (v *visit) gauges(b admin.Bucket, zone *time.Location) []gauge {
+// bucketGauges returns a gauge for each limit of a bucket, as of now, with times in zone.
+func (v *visit) bucketGauges(b admin.Bucket, zone *time.Location) []gauge {
 	all := make([]gauge, 0, len(b.Limits))
 	for _, s := range b.Limits {
-		all = append(all, gaugeOf(s, v.isMoney(s.Limit.Name) && s.Limit.IsQuota(), v.now(), zone))
+		all = append(all, newGauge(s, v.isMoney(s.Limit.Name) && s.Limit.IsQuota(), v.now(), zone))
 	}
 	return all
 }
 
-// gaugeOf converts the state of a limit at now to a gauge, with dollars for money and times in zone.
-func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Location) gauge {
+// newGauge returns the gauge of a limit's state at now, with dollars for money and times in zone. It counts use
+// from the larger of burst and capacity, at least 0. The percentage is below 100 until nothing remains.
+func newGauge(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Location) gauge {
 	capacity := max(s.Limit.Burst, s.Limit.Capacity)
 	used := max(0, capacity-s.Remaining)
 	g := gauge{
-		Key: s.EntityID + " " + s.Resource + " " + s.Limit.Name, Name: s.Limit.Name, Used: amount(money, used), Of: amount(money, capacity), Per: per(s.Limit),
+		Key: s.EntityID + " " + s.Resource + " " + s.Limit.Name, Name: s.Limit.Name, Used: formatAmount(money, used), Of: formatAmount(money, capacity), Per: periodText(s.Limit),
 		used: used, capacity: capacity, money: money, quota: s.Limit.IsQuota(), window: s.Limit.Window,
 	}
 	if capacity > 0 {
@@ -73,7 +74,7 @@ func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Loca
 	case s.Reset == dynalimit.Never:
 		g.Again = "never"
 	case !g.quota:
-		g.Again = "in " + span(s.Reset)
+		g.Again = "in " + formatSpan(s.Reset)
 	case s.Limit.Window == "month" || s.Limit.Window == "week":
 		g.Again = at.Format("on Jan 2")
 	default:
@@ -82,7 +83,7 @@ func gaugeOf(s dynalimit.LimitStatus, money bool, now time.Time, zone *time.Loca
 	return g
 }
 
-// findGauge returns a pointer to the first gauge in all that fits, or nil.
+// findGauge returns a pointer to the first gauge of the slice that fits accepts, and nil without one.
 func findGauge(all []gauge, fits func(gauge) bool) *gauge {
 	if i := slices.IndexFunc(all, fits); i >= 0 {
 		return &all[i]
@@ -127,8 +128,9 @@ type forest struct {
 // mostLevels bounds the levels of a chain.
 const mostLevels = 8
 
-// chain returns an entity and the parents that its calls charge, the entity first.
-func (f forest) chain(id string) []string {
+// chainIDs returns the ids of an entity and of the parents that its calls charge, the entity first, at most
+// eight. It stops at a detached entity, a cycle or an entity without a parent.
+func (f forest) chainIDs(id string) []string {
 	chain := []string{id}
 	for len(chain) < mostLevels {
 		e := f.records[chain[len(chain)-1]]
@@ -140,7 +142,8 @@ func (f forest) chain(id string) []string {
 	return chain
 }
 
-// countVisible returns how many levels of a chain, from its first on, a visitor may see by name.
+// countVisible returns how many levels of a chain, from its first on, a visitor may see by name. They end at
+// the top of the subtree; without a subtree it counts all. It is 0 for a chain outside the subtree.
 func (f forest) countVisible(chain []string) int {
 	if f.under == "" {
 		return len(chain)
@@ -148,10 +151,10 @@ func (f forest) countVisible(chain []string) int {
 	return slices.Index(chain, f.under) + 1
 }
 
-// state returns the worst state of an entity's chain as a word, and its CSS class. It does not name levels
-// above the visitor's subtree.
+// state returns the worst state of an entity's chain as a word (Blocked, spent, Near at 80 %, OK), and its CSS
+// class. It does not name levels above the visitor's subtree.
 func (f forest) state(id string, gauges func(id string) []gauge) (text, class string) {
-	chain := f.chain(id)
+	chain := f.chainIDs(id)
 	names := f.countVisible(chain)
 	spent, near := "", false
 	for i, level := range chain {
@@ -165,7 +168,7 @@ func (f forest) state(id string, gauges func(id string) []gauge) (text, class st
 		if f.blocked[level] {
 			return "Blocked" + by, "bad"
 		}
-		if of := f.catalog.blockOfAll(f.records[level].Plan); of != "" && i == 0 {
+		if of := f.catalog.sharedBlock(f.records[level].Plan); of != "" && i == 0 {
 			return "Blocked by " + of, "bad"
 		}
 		for _, g := range gauges(level) {

@@ -28,9 +28,10 @@ type modelRow struct {
 	IsGroup bool
 }
 
-// modelsPage shows the resources with their groups and limits, and the days of the main one.
+// modelsPage returns the page of resources, with their groups, limits, prices in dollars and spend, and the
+// chart of the main one's days. A resource without a price shows none.
 func modelsPage(ctx context.Context, v *view) (*page, string, error) {
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -42,12 +43,12 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 		}
 	}
 	for _, r := range c.Resources {
-		row := modelRow{Name: r.Scope.Resource, Groups: r.Config.Groups, IsGroup: groups[r.Scope.Resource], Limits: limitTexts(r.Config.Limits, r.Config.Unlimited)}
+		row := modelRow{Name: r.Scope.Resource, Groups: r.Config.Groups, IsGroup: groups[r.Scope.Resource], Limits: describeLimits(r.Config.Limits, r.Config.Unlimited)}
 		if isBlocked(r.Config) {
 			row.Tag, row.Class = "Blocked", "bad"
 		}
 		if price, err := v.options.Prices.Price(row.Name, v.now()); err == nil {
-			row.Price, b.Priced = dollars(price.Input)+" in, "+dollars(price.Output)+" out", true
+			row.Price, b.Priced = formatDollars(price.Input)+" in, "+formatDollars(price.Output)+" out", true
 		}
 		if row.Name == c.Main {
 			b.Everybody = row.Limits
@@ -61,8 +62,9 @@ func modelsPage(ctx context.Context, v *view) (*page, string, error) {
 	return &page{Title: "Models", Nav: "models", Body: b, Notes: usageNotes(v, closed)}, "models", addModelUsage(ctx, v, c, b, closed)
 }
 
-// addModelUsage adds the chart of the closed days of the main resource, of its limit of money or else its first one, and
-// the money of each model in these days.
+// addModelUsage adds to b the chart of the main resource's closed days, by its limit of money or else its first
+// one. It also adds the money of each model in these days. It adds nothing without closed usage or a main
+// resource.
 func addModelUsage(ctx context.Context, v *view, c catalog, b *models, closed time.Time) error {
 	if closed.IsZero() || c.Main == "" {
 		return nil
@@ -71,7 +73,7 @@ func addModelUsage(ctx context.Context, v *view, c catalog, b *models, closed ti
 	if closed.Before(last.AddDate(0, 0, 1)) {
 		last = midnight(closed).AddDate(0, 0, -1)
 	}
-	all, err := v.usageOf("resource "+c.Main, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+	all, err := v.readUsage("resource "+c.Main, aggregator.Day, last.AddDate(0, 0, 2-shownDays), last.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		return v.usage.Resource(ctx, c.Main, q)
 	})
 	if err != nil {
@@ -95,7 +97,7 @@ func addModelUsage(ctx context.Context, v *view, c catalog, b *models, closed ti
 	b.Chart = newChart("By day", "Day", dayLabels(starts), stackModels(all, c.Main, limit, money, starts), money, 0, false)
 	for i, r := range b.Rows {
 		if n, counted := spent[r.Name]; counted && money {
-			b.Rows[i].Spent, b.Counted = amount(money, n), true
+			b.Rows[i].Spent, b.Counted = formatAmount(money, n), true
 		}
 	}
 	return nil
@@ -116,9 +118,10 @@ type planRow struct {
 // mostPlanUsage bounds the number of plans with usage on a page.
 const mostPlanUsage = 7
 
-// plansPage shows the limits of plans, and the usage of yesterday.
+// plansPage returns the page of plans with their limits and, for the first seven and if the day is closed, the
+// usage of yesterday.
 func plansPage(ctx context.Context, v *view) (*page, string, error) {
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -134,7 +137,7 @@ func plansPage(ctx context.Context, v *view) (*page, string, error) {
 			i = len(b.Rows)
 			at[source.Scope.Plan], b.Rows = i, append(b.Rows, planRow{Name: source.Scope.Plan})
 		}
-		text := limitTexts(source.Config.Limits, source.Config.Unlimited)
+		text := describeLimits(source.Config.Limits, source.Config.Unlimited)
 		if source.Scope.Resource == "" {
 			b.Rows[i].Default = text
 		} else {
@@ -160,9 +163,10 @@ func plansPage(ctx context.Context, v *view) (*page, string, error) {
 	return &page{Title: "Plans", Nav: "plans", Body: b}, "plans", nil
 }
 
-// addPlanUsage adds the usage of a plan's entities on a day.
+// addPlanUsage sets in r the usage of a plan's entities on a day, on the main resource, as text, and their
+// number. Money comes first.
 func addPlanUsage(ctx context.Context, v *view, c catalog, r *planRow, day time.Time) error {
-	used, err := v.usageOf("plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+	used, err := v.readUsage("plan "+r.Name, aggregator.Day, day, day.AddDate(0, 0, 1), func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 		q.Resource = c.Main
 		return v.usage.Plan(ctx, r.Name, q)
 	})
@@ -173,7 +177,7 @@ func addPlanUsage(ctx context.Context, v *view, c catalog, r *planRow, day time.
 	for _, u := range used {
 		r.Entities = u.Entities
 		for _, l := range u.Limits {
-			if text := amount(v.isMoney(l.Limit), l.Consumed/milli); v.isMoney(l.Limit) {
+			if text := formatAmount(v.isMoney(l.Limit), l.Consumed/milli); v.isMoney(l.Limit) {
 				words = slices.Insert(words, 0, text)
 			} else {
 				words = append(words, text+" "+l.Limit)

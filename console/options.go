@@ -88,7 +88,7 @@ const (
 )
 
 // withDefaults returns a checked copy of the options with their defaults filled in, and a random Key for an
-// empty one.
+// empty one. It fails with a *ValidationError.
 func (opts *Options) withDefaults() (Options, error) {
 	o := Options{}
 	if opts != nil {

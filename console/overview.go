@@ -47,15 +47,16 @@ type attention struct {
 	percent int
 }
 
-// overviewPage shows the whole table: today's spend, the accounts, the days, the largest consumers.
+// overviewPage returns the page of the whole table: the quotas of up to 15 accounts with their sums, and the
+// chart of days. It also has the largest consumers, and the entities that need attention. A poll gets no chart.
 func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	p := &page{Title: "Overview", Nav: "overview"}
 	p.setPolls(v, "", listEvery)
-	c, err := v.catalog(ctx, v.options.Resource)
+	c, err := v.readCatalog(ctx, v.options.Resource)
 	if err != nil {
 		return nil, "", err
 	}
-	tops, err := v.list("tops", func() ([]admin.Entity, error) {
+	tops, err := v.readList("tops", func() ([]admin.Entity, error) {
 		found, err := v.admin.Entities.Tops(ctx, "", mostAccounts+1)
 		if err == nil && len(found) == 0 {
 			found, err = v.admin.Entities.Search(ctx, "", "", mostAccounts+1)
@@ -79,7 +80,7 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	if o.Consumers, err = consumerRows(ctx, v, f, o.Day); err != nil {
 		return nil, "", err
 	}
-	o.Attention = attentionOf(append(slices.Clone(o.Accounts), o.Consumers...))
+	o.Attention = entitiesInNeed(append(slices.Clone(o.Accounts), o.Consumers...))
 	closed, err := v.closedTo(ctx)
 	if err != nil {
 		return nil, "", err
@@ -99,8 +100,8 @@ func overviewPage(ctx context.Context, v *view) (*page, string, error) {
 	return p, "overview", nil
 }
 
-// usageNotes returns a note about the program to start if no process has summed the usage for 26 h. It returns
-// nil otherwise, and without a reader of usage.
+// usageNotes returns a note about the program to start if closed, the end of the summed usage, is more than 26
+// h ago or zero. It returns nil otherwise, and without a reader of usage.
 func usageNotes(v *view, closed time.Time) []note {
 	if v.usage == nil || !closed.IsZero() && v.now().Sub(closed) < 26*time.Hour {
 		return nil
@@ -111,8 +112,8 @@ func usageNotes(v *view, closed time.Time) []note {
 	}}
 }
 
-// sumAccounts returns a tile with the sum of the accounts' quotas of a window, those with the name of the first
-// one. It is nil if no account has such a quota.
+// sumAccounts returns a tile with the sum of the accounts' quotas of a window, "day" or "month", with the first
+// one's name and unit. It also adds the tile to the polled cells. It is nil if no account has such a quota.
 func sumAccounts(v *view, accounts []row, window string) *total {
 	t := total{gauge: gauge{Key: "total " + window, quota: true}}
 	for _, r := range accounts {
@@ -129,7 +130,7 @@ func sumAccounts(v *view, accounts []row, window string) *total {
 	if t.Name == "" {
 		return nil
 	}
-	t.Used, t.Of, t.Class = amount(t.money, t.used), amount(t.money, t.capacity), "f"
+	t.Used, t.Of, t.Class = formatAmount(t.money, t.used), formatAmount(t.money, t.capacity), "f"
 	if t.capacity > 0 {
 		t.Percent = int(float64(t.used) / float64(t.capacity) * 100)
 	}
@@ -145,7 +146,7 @@ func sumAccounts(v *view, accounts []row, window string) *total {
 	}
 	now := v.now().UTC()
 	if window == "day" {
-		t.Title, t.Below = word+" today", "new day in "+span(midnight(now).AddDate(0, 0, 1).Sub(now))
+		t.Title, t.Below = word+" today", "new day in "+formatSpan(midnight(now).AddDate(0, 0, 1).Sub(now))
 	} else {
 		t.Title, t.Below = word+" in "+now.Format("Jan"), "of the accounts' quotas"
 	}
@@ -162,8 +163,9 @@ type consumer struct {
 	atLeast bool
 }
 
-// rankConsumers returns the largest consumers of today among those of each closed hour, with their buckets, and the
-// limit by which they are ranked.
+// rankConsumers returns up to eight largest consumers of today, largest first, from candidates of each closed
+// hour. It also returns the buckets of all candidates, and the limit of the ranking. All are empty without a
+// reader of usage or a main resource.
 func rankConsumers(ctx context.Context, v *view, c catalog) (all []consumer, buckets map[string]admin.Bucket, limit string, err error) {
 	if v.usage == nil || c.Main == "" {
 		return nil, nil, "", nil
@@ -184,12 +186,12 @@ func rankConsumers(ctx context.Context, v *view, c catalog) (all []consumer, buc
 	if len(ids) == 0 {
 		return nil, nil, limit, nil
 	}
-	if buckets, err = v.buckets(ctx, c.Main, ids); err != nil {
+	if buckets, err = v.readBuckets(ctx, c.Main, ids); err != nil {
 		return nil, nil, "", err
 	}
 	for _, e := range candidates {
 		one := consumer{e.Entity, e.Consumed / milli, v.isMoney(limit), true}
-		if g := findGauge(v.gauges(buckets[e.Entity], v.options.Location), func(g gauge) bool { return g.Name == limit && g.window == "day" }); g != nil {
+		if g := findGauge(v.bucketGauges(buckets[e.Entity], v.options.Location), func(g gauge) bool { return g.Name == limit && g.window == "day" }); g != nil {
 			one = consumer{e.Entity, g.used, g.money, false}
 		}
 		all = append(all, one)
@@ -209,8 +211,8 @@ func mainLimit(v *view, ranked map[string][]aggregator.Ranked) (limit string) {
 	return limit
 }
 
-// consumerRows builds the rows of the largest consumers, and adds them to the forest. They show no state of their
-// parents, which are not read.
+// consumerRows returns the rows of the largest consumers, and adds their records to the forest f. A share is in
+// percent of all, the day's total. The rows show no state of their parents, which are not read.
 func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, error) {
 	largest, buckets, limit, err := rankConsumers(ctx, v, f.catalog)
 	if err != nil || len(largest) == 0 {
@@ -220,11 +222,11 @@ func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, er
 	for i, e := range largest {
 		ids[i] = e.id
 	}
-	records, err := v.records(ctx, ids)
+	records, err := v.readRecords(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
-	blocked, err := v.blocks(ctx, f.catalog.Main, ids)
+	blocked, err := v.readBlocks(ctx, f.catalog.Main, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +234,7 @@ func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, er
 	for _, e := range largest {
 		f.records[e.id], f.blocked[e.id], f.buckets[e.id] = records[e.id], blocked[e.id], buckets[e.id]
 		r := v.newRow(f, records[e.id])
-		r.Spent, r.AtLeast = amount(e.money, e.used), e.atLeast
+		r.Spent, r.AtLeast = formatAmount(e.money, e.used), e.atLeast
 		if all != nil && all.Name == limit && all.used > 0 {
 			r.Share = int(float64(e.used) / float64(all.used) * 100)
 		}
@@ -241,9 +243,9 @@ func consumerRows(ctx context.Context, v *view, f forest, all *total) ([]row, er
 	return rows, nil
 }
 
-// attentionOf returns the shown entities that are blocked or at 80 % and more, at most nine: the blocked ones,
-// then the fullest.
-func attentionOf(rows []row) (all []attention) {
+// entitiesInNeed returns the entities of rows that are blocked or have a quota at 80 % or more. They are at
+// most nine: the blocked ones, then the fullest. An entity may occur once for each such quota.
+func entitiesInNeed(rows []row) (all []attention) {
 	seen := map[string]bool{}
 	for _, r := range rows {
 		if seen[r.ID] {
@@ -267,8 +269,9 @@ func attentionOf(rows []row) (all []attention) {
 	return all[:min(len(all), 9)]
 }
 
-// chartOverview draws the days of the group, of money by model, and forecasts the month. Today is drawn from its closed
-// hours and the quotas of the accounts.
+// chartOverview sets o.Chart to the days of the main resource, of money by model, and the forecast in the
+// month's tile. Today comes from its closed hours and the quotas of the accounts. It does nothing without
+// closed usage or a limit.
 func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed time.Time) error {
 	today := midnight(v.now())
 	limit, money := chartLimit(o.Accounts)
@@ -280,7 +283,7 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 		last = midnight(closed).AddDate(0, 0, -1)
 	}
 	read := func(w aggregator.Window, from, to time.Time) ([]aggregator.Usage, error) {
-		return v.usageOf("resource "+c.Main, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
+		return v.readUsage("resource "+c.Main, w, from, to, func(q aggregator.Query) iter.Seq2[aggregator.Usage, error] {
 			return v.usage.Resource(ctx, c.Main, q)
 		})
 	}
@@ -313,8 +316,8 @@ func chartOverview(ctx context.Context, v *view, c catalog, o *overview, closed 
 	return nil
 }
 
-// forecastMonth sets month.Below to the expected use of the month's quotas at its end, at the rate of the last
-// week. It does nothing if month is nil or in another unit, or without days.
+// forecastMonth sets month.Below to the expected use of the month's quotas at its end, as text, at the mean
+// rate of the last seven days. It does nothing if month is nil or in another unit, or without days.
 func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	if month == nil || month.money != money || len(days) == 0 {
 		return
@@ -325,11 +328,11 @@ func forecastMonth(month *total, money bool, days []int64, today time.Time) {
 	}
 	end := time.Date(today.Year(), today.Month()+1, 0, 0, 0, 0, 0, time.UTC)
 	left := int64(end.Sub(today) / (24 * time.Hour))
-	month.Below = fmt.Sprintf("%s by %s at last week's rate", amount(money, month.used+rate/int64(len(week))*left), end.Format("Jan 2"))
+	month.Below = fmt.Sprintf("%s by %s at last week's rate", formatAmount(money, month.used+rate/int64(len(week))*left), end.Format("Jan 2"))
 }
 
-// chartLimit returns the limit of the accounts' charts, one of money if there is any, and whether it is money.
-// It is "" without gauges.
+// chartLimit returns the name of the limit of the accounts' charts, the first of money or else the first, and
+// whether it is money. It is "" without gauges.
 func chartLimit(accounts []row) (limit string, money bool) {
 	for _, r := range accounts {
 		for _, g := range []*gauge{r.Day, r.Month, r.Rate} {

@@ -50,7 +50,7 @@ type kept struct {
 	at    time.Time
 }
 
-// newReads returns reads without kept values, which use at most most read units a minute.
+// newReads returns reads without kept values, which use at most most read units a minute. usage may be nil.
 func newReads(a *admin.Admin, repo *dynalimit.Repository, usage *aggregator.Reader, most float64, now func() time.Time) *reads {
 	return &reads{admin: a, repo: repo, usage: usage, now: now, most: most, kept: map[string]kept{}, used: map[string]float64{}, money: map[string]bool{}}
 }
@@ -67,9 +67,10 @@ type visit struct {
 	fresh bool
 }
 
-// spend takes read units from the minute's, or returns errBusy. One principal gets a quarter in a minute in which
-// others ask or asked in the minute before. At a new minute it forgets values too old to show.
-func (v *visit) spend(units float64) error {
+// takeUnits adds read units to the principal's of this minute, or returns errBusy and adds nothing if that
+// exceeds a bound. One principal gets a quarter in a minute in which others ask, or asked in the minute before.
+// At a new minute it drops values too old to show.
+func (v *visit) takeUnits(units float64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if minute := v.now().Truncate(time.Minute); !minute.Equal(v.minute) {
@@ -94,15 +95,16 @@ func (v *visit) spend(units float64) error {
 	return nil
 }
 
-// charge counts read units that were used already.
-func (v *visit) charge(units float64) {
+// addUnits adds read units that were used already to the principal's of this minute, also beyond the bound.
+func (v *visit) addUnits(units float64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.used[v.access.Principal] += units
 }
 
-// fetch returns the value of a key: a kept one that is younger than keep, or else the result of read. While the table
-// does not answer, or the read units are used up, it returns an older value and marks the visit as stale.
+// fetch returns the value of a key: a kept one younger than keep, or else the result of read, which takes units
+// and is kept. While the table does not answer, or the units are used up, it returns an older value and sets
+// v.stale. Without one it returns the error.
 func fetch[T any](v *visit, key string, keep time.Duration, units float64, read func() (T, error)) (T, error) {
 	all, err := fetchMany(v, []string{key}, keep, func([]int) ([]T, error) {
 		one, err := read()
@@ -115,17 +117,19 @@ func fetch[T any](v *visit, key string, keep time.Duration, units float64, read 
 	return all[0], nil
 }
 
-// fetchMany is fetch for many keys. read gets the indexes of the keys to read, and units is the price of each.
+// fetchMany returns the values of keys in their order, like fetch. The function read gets the indexes of the
+// keys to read and returns their values in that order; each takes units. It returns older values for all
+// missing keys, or the error.
 func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(missing []int) ([]T, error), units float64) ([]T, error) {
 	now := v.now()
-	values, missing, old := lookUp[T](v.reads, keys, keep, now)
+	values, missing, old := lookUpKept[T](v.reads, keys, keep, now)
 	if len(missing) == 0 {
 		return values, nil
 	}
 	var found []T
 	err := dynalimit.ErrUnavailable
 	if v.stale.IsZero() || len(old) < len(missing) { // else a read of this visit failed already: each takes a second
-		if err = v.spend(units * float64(len(missing))); err == nil {
+		if err = v.takeUnits(units * float64(len(missing))); err == nil {
 			found, err = read(missing)
 		}
 	}
@@ -154,9 +158,10 @@ func fetchMany[T any](v *visit, keys []string, keep time.Duration, read func(mis
 	return values, nil
 }
 
-// lookUp returns the kept values of keys that are younger than keep. missing are the indexes of the others, and old are
-// those of them with a value that may be shown while the table does not answer.
-func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (values []T, missing []int, old map[int]kept) {
+// lookUpKept returns the kept values of keys that are younger than keep, in the order of keys, and the indexes
+// of the missing others. It also returns, by index, older values of those, to show while the table does not
+// answer.
+func lookUpKept[T any](r *reads, keys []string, keep time.Duration, now time.Time) (values []T, missing []int, old map[int]kept) {
 	values, old = make([]T, len(keys)), map[int]kept{}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -176,7 +181,7 @@ func lookUp[T any](r *reads, keys []string, keep time.Duration, now time.Time) (
 	return values, missing, old
 }
 
-// forgetEntity drops the kept values of an entity, after a change.
+// forgetEntity drops the kept values of an entity, after a change, so that the next page reads them again.
 func forgetEntity(r *reads, id string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,8 +190,9 @@ func forgetEntity(r *reads, id string) {
 	})
 }
 
-// buckets returns the buckets of entities on a resource, by entity.
-func (v *visit) buckets(ctx context.Context, resource string, ids []string) (map[string]admin.Bucket, error) {
+// readBuckets returns the buckets of entities on a resource, by entity. Visitors share each for 2 s. It is
+// empty after an error.
+func (v *visit) readBuckets(ctx context.Context, resource string, ids []string) (map[string]admin.Bucket, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = "bucket " + id + " " + resource
@@ -198,11 +204,12 @@ func (v *visit) buckets(ctx context.Context, resource string, ids []string) (map
 		}
 		return v.admin.Buckets.GetMany(ctx, asked)
 	}, 0.5)
-	return byID(ids, found), err
+	return mapByID(ids, found), err
 }
 
-// blocks returns which entities have a block of their own, by entity.
-func (v *visit) blocks(ctx context.Context, resource string, ids []string) (map[string]bool, error) {
+// readBlocks returns, by entity, whether its own default or its source on the resource blocks calls. Visitors
+// share it for 3 minutes. It also records the names of limits of money.
+func (v *visit) readBlocks(ctx context.Context, resource string, ids []string) (map[string]bool, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = "block " + id + " " + resource
@@ -223,14 +230,15 @@ func (v *visit) blocks(ctx context.Context, resource string, ids []string) (map[
 		}
 		return blocked, nil
 	}, 1)
-	return byID(ids, found), err
+	return mapByID(ids, found), err
 }
 
 // isBlocked reports whether a configuration blocks calls, with exceptions or without.
 func isBlocked(c admin.LimitConfig) bool { return c.Blocked || c.BlockedExcept }
 
-// records returns the records of entities, by entity.
-func (v *visit) records(ctx context.Context, ids []string) (map[string]admin.Entity, error) {
+// readRecords returns the records of entities, by entity, by eventually consistent reads that visitors share
+// for 3 minutes. It is empty after an error.
+func (v *visit) readRecords(ctx context.Context, ids []string) (map[string]admin.Entity, error) {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = "record " + id
@@ -242,11 +250,12 @@ func (v *visit) records(ctx context.Context, ids []string) (map[string]admin.Ent
 		}
 		return v.admin.Entities.GetManyEventually(ctx, asked)
 	}, 0.5)
-	return byID(ids, found), err
+	return mapByID(ids, found), err
 }
 
-// byID maps ids to values of the same order. It is empty after an error.
-func byID[T any](ids []string, values []T) map[string]T {
+// mapByID returns a new map from ids to values of the same order. It is empty for nil values, as after an
+// error.
+func mapByID[T any](ids []string, values []T) map[string]T {
 	found := make(map[string]T, len(values))
 	for i, value := range values {
 		found[ids[i]] = value
@@ -254,7 +263,7 @@ func byID[T any](ids []string, values []T) map[string]T {
 	return found
 }
 
-// learnMoney remembers the names of the limits of money in configurations.
+// learnMoney adds the names of the limits of money in configurations to r.money. Names are never removed.
 func (r *reads) learnMoney(configs []admin.ScopedConfig) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,14 +276,15 @@ func (r *reads) learnMoney(configs []admin.ScopedConfig) {
 	}
 }
 
-// isMoney reports whether a limit of money with the name was seen.
+// isMoney reports whether a limit of money with the name was in a configuration that was read.
 func (r *reads) isMoney(limit string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.money[limit]
 }
 
-// closedTo returns the first hour without summed usage. It is zero without a reader and before the first sum.
+// closedTo returns the first hour without summed usage: usage before it is complete. It is zero without a
+// reader of usage and before the first sum.
 func (v *visit) closedTo(ctx context.Context) (time.Time, error) {
 	if v.usage == nil {
 		return time.Time{}, nil
@@ -295,9 +305,9 @@ type catalog struct {
 // mostPlans and mostResources bound the shown plans and resources.
 const mostPlans, mostResources = 50, 100
 
-// catalog returns the shared configuration, which visitors share for keepLists: at most mostResources resources
-// and mostPlans plans. It remembers the names of their limits of money.
-func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
+// readCatalog returns the shared configuration, which visitors share for keepLists: at most 100 resources and
+// 50 plans. If main is "", it chooses the main resource. It records the names of limits of money.
+func (v *visit) readCatalog(ctx context.Context, main string) (catalog, error) {
 	return fetch(v, "catalog", keepLists, 10, func() (catalog, error) {
 		c, err := v.readResources(ctx, main)
 		if err != nil {
@@ -326,7 +336,8 @@ func (v *visit) catalog(ctx context.Context, main string) (catalog, error) {
 	})
 }
 
-// readResources reads the sources of the system and of resources, and chooses the main one.
+// readResources reads the sources of the system and of at most 100 resources into a new catalog. Without a main
+// one it chooses the group with the most members, else the first resource. It sets the main group's members.
 func (v *visit) readResources(ctx context.Context, main string) (catalog, error) {
 	c := catalog{Main: main}
 	scopes := []admin.Scope{{Everyone: true}}
@@ -361,8 +372,9 @@ func (v *visit) readResources(ctx context.Context, main string) (catalog, error)
 	return c, nil
 }
 
-// blockOfAll returns the blocked source of an entity of a plan besides its own sources; "" if none is blocked.
-func (c catalog) blockOfAll(plan string) string {
+// sharedBlock returns the name of the blocked source of an entity of a plan besides its own sources: "the
+// system", "the resource" or "its plan". It is "" if none is blocked.
+func (c catalog) sharedBlock(plan string) string {
 	if isBlocked(c.System) {
 		return "the system"
 	}

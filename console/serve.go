@@ -16,8 +16,10 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// serve answers a request for a page, a poll or a CSV file. It reads everything before it writes the first byte.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, path string) {
+// servePage answers a request for a page, a poll (JSON), a CSV file, or a change. It reads everything before it
+// writes the first byte. It refuses other methods than GET and HEAD, except posts of changes by visitors with
+// the right and of the doctor.
+func (h *handler) servePage(w http.ResponseWriter, r *http.Request, access Access, path string) {
 	ctx, cancel := context.WithTimeout(r.Context(), requestTime)
 	defer cancel()
 	_, _, isChange := cutChange(path)
@@ -42,7 +44,7 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, p
 		h.serveCSV(ctx, v, w, strings.TrimPrefix(id, "entity/"))
 		return
 	}
-	p, name, err := h.open(ctx, v, r, path)
+	p, name, err := h.openPage(ctx, v, r, path)
 	if err != nil {
 		h.serveFailure(w, r, v, err)
 		return
@@ -63,15 +65,15 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, access Access, p
 		}
 		p.Notes = slices.Insert(p.Notes, 0, n)
 	}
-	h.draw(w, max(p.Status, http.StatusOK), v, p, name)
+	h.drawPage(w, max(p.Status, http.StatusOK), v, p, name)
 }
 
 // redirect is the body of a page that is elsewhere.
 type redirect string
 
-// open returns the page of a path and the name of its template, or errMissing for an unknown path. A visitor of
-// one subtree gets only its entities.
-func (h *handler) open(ctx context.Context, v *view, r *http.Request, path string) (*page, string, error) {
+// openPage returns the page of a path and the name of its template, or errMissing for an unknown path. A
+// visitor of one subtree gets only its entities and alerts; its start page is a redirect.
+func (h *handler) openPage(ctx context.Context, v *view, r *http.Request, path string) (*page, string, error) {
 	if id, kind, ok := cutChange(path); ok {
 		return h.changePage(ctx, v, r, id, kind)
 	}
@@ -106,8 +108,9 @@ func (h *handler) open(ctx context.Context, v *view, r *http.Request, path strin
 	return nil, "", errMissing
 }
 
-// draw writes a page. The frame shows nothing of the table to visitors of a subtree but its name.
-func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name string) {
+// drawPage fills in the frame of p and writes the page with the status to w; it answers 500 if the template
+// fails. The frame shows nothing of the table to visitors of a subtree but its name.
+func (h *handler) drawPage(w http.ResponseWriter, status int, v *view, p *page, name string) {
 	p.Prefix, p.Brand, p.Table, p.Where, p.Principal = h.options.Prefix, h.options.Theme.Title, h.table, h.options.Where, v.access.Principal
 	if p.Brand == "" {
 		p.Brand = "dynalimit"
@@ -126,7 +129,8 @@ func (h *handler) draw(w http.ResponseWriter, status int, v *view, p *page, name
 	_, _ = w.Write(drawn.Bytes())
 }
 
-// serveFailure answers with the state behind an error, and logs the details, which visitors must not see.
+// serveFailure answers with a page, or for a poll a text, with the status of an error: 404, 429, 503, 403 or
+// 500. It logs the details of the last three, which visitors must not see.
 func (h *handler) serveFailure(w http.ResponseWriter, r *http.Request, v *view, err error) {
 	status, n := http.StatusInternalServerError, note{Class: "bad", Title: "This page failed.", Text: "The log of the service has the reason."}
 	var bad *dynalimit.ValidationError
@@ -150,10 +154,11 @@ func (h *handler) serveFailure(w http.ResponseWriter, r *http.Request, v *view, 
 		http.Error(w, n.Title, status)
 		return
 	}
-	h.draw(w, status, v, &page{Title: "Console", Notes: []note{n}, Body: struct{}{}}, "blank")
+	h.drawPage(w, status, v, &page{Title: "Console", Notes: []note{n}, Body: struct{}{}}, "blank")
 }
 
-// deniedAction returns the IAM action that a request lacked; empty for other errors.
+// deniedAction returns the IAM action that AWS denied to a request, such as "dynamodb:Query"; "" for other
+// errors.
 func deniedAction(err error) string {
 	var api interface{ ErrorCode() string }
 	var operation interface{ Operation() string }
@@ -169,8 +174,8 @@ func deniedAction(err error) string {
 // mostCSV bounds the lines of a CSV file.
 const mostCSV = 100_000
 
-// serveCSV answers with a CSV file of an entity's exact usage: the closed ones of the last 90 days, in tokens
-// or dollars. It has at most mostCSV lines.
+// serveCSV answers with a CSV file of an entity's exact usage in tokens or dollars, of its closed days among
+// the last 90. It answers 404 if the visitor may not see the entity.
 func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, id string) {
 	chain, err := readChain(ctx, v, id)
 	var closed time.Time
@@ -178,7 +183,7 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 		closed, err = v.closedTo(ctx)
 	}
 	if err == nil {
-		_, err = v.catalog(ctx, v.options.Resource) // it knows the limits of money
+		_, err = v.readCatalog(ctx, v.options.Resource) // it knows the limits of money
 	}
 	var days []aggregator.Usage
 	if err == nil && !closed.IsZero() {
@@ -201,8 +206,8 @@ func (h *handler) serveCSV(ctx context.Context, v *view, w http.ResponseWriter, 
 	writeCSV(csv.NewWriter(w), v, id, days)
 }
 
-// writeCSV writes the lines of an entity's days, up to mostCSV. Money that was counted by model has a line for each model
-// and one for the others.
+// writeCSV writes a header and the lines of an entity's days to out, up to mostCSV lines, and flushes it. Each
+// limit of a day has a line, or one for each model and one for the others. It ignores errors of the writer.
 func writeCSV(out *csv.Writer, v *view, id string, days []aggregator.Usage) {
 	defer out.Flush()
 	_ = out.Write([]string{"day", "entity", "resource", "limit", "unit", "model", "amount", "final"})
@@ -230,8 +235,8 @@ type examination struct {
 
 type shownFinding struct{ Class, Word, Text, Fix string }
 
-// doctorPage returns the page of the doctor. A post examines the table, for one visitor at a time; another one
-// gets a note. An examination takes 20 read units.
+// doctorPage returns the page of the doctor. A post examines the table, for at most 2 minutes and for one
+// visitor at a time; another one gets a note. An examination takes 20 read units.
 func (h *handler) doctorPage(v *view, r *http.Request) (*page, string, error) {
 	b := &examination{}
 	p := &page{Title: "Doctor", Nav: "doctor", Body: b}
@@ -247,7 +252,7 @@ func (h *handler) doctorPage(v *view, r *http.Request) (*page, string, error) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), doctorTime)
 	defer cancel()
-	if err := v.spend(20); err != nil {
+	if err := v.takeUnits(20); err != nil {
 		return nil, "", err
 	}
 	findings, err := v.options.Doctor(ctx)

@@ -34,7 +34,7 @@ var lightCard, darkCard = rgb{255, 255, 255}, rgb{0x16, 0x1a, 0x20}
 
 var accentText = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
 
-// readColour parses #rrggbb, which the caller has checked.
+// readColour returns the colour of a text #rrggbb, which the caller has checked. A malformed part is 0.
 func readColour(text string) (c rgb) {
 	for i := range c {
 		n, err := strconv.ParseUint(text[1+2*i:3+2*i], 16, 8)
@@ -50,7 +50,7 @@ func (c rgb) String() string {
 	return fmt.Sprintf("#%02x%02x%02x", int(math.Round(c[0])), int(math.Round(c[1])), int(math.Round(c[2])))
 }
 
-// relativeLuminance is the relative luminance of WCAG 2, 0 for black to 1 for white.
+// relativeLuminance returns the relative luminance of WCAG 2, 0 for black to 1 for white.
 func (c rgb) relativeLuminance() float64 {
 	sum := 0.0
 	for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
@@ -65,13 +65,14 @@ func (c rgb) relativeLuminance() float64 {
 	return sum
 }
 
-// contrastOf is the contrast of two colours, 1 to 21.
+// contrastOf returns the contrast of two colours by WCAG 2, 1 to 21, in either order.
 func contrastOf(a, b rgb) float64 {
 	x, y := a.relativeLuminance(), b.relativeLuminance()
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// lightened returns the colour, mixed with white until it can be read on dark pages.
+// lightened returns the colour, mixed with white in steps until its contrast on dark pages is at least 4.5. A
+// colour that has it is unchanged.
 func (c rgb) lightened() rgb {
 	for contrastOf(c, darkCard) < leastContrast {
 		for i := range c {
@@ -81,7 +82,8 @@ func (c rgb) lightened() rgb {
 	return c
 }
 
-// check refuses an accent that cannot be read, and a logo of another kind.
+// check returns a *ValidationError for an accent that is malformed or cannot be read on white. It also does for
+// a logo above 64 KB or of another kind than SVG and PNG.
 func (t Theme) check() error {
 	if t.Accent != "" && !accentText.MatchString(t.Accent) {
 		return invalid("options.Theme.Accent", "is %q; write it like #2457d6", t.Accent)
@@ -98,7 +100,7 @@ func (t Theme) check() error {
 	return nil
 }
 
-// logoKind is the media type of the logo; empty if unknown.
+// logoKind returns the media type of the logo by its first bytes, PNG or SVG; "" if unknown.
 func (t Theme) logoKind() string {
 	switch {
 	case bytes.HasPrefix(t.Logo, []byte("\x89PNG\r\n\x1a\n")):
@@ -109,8 +111,8 @@ func (t Theme) logoKind() string {
 	return ""
 }
 
-// files returns the static files of the theme: a style sheet with the accent, and the logo. Their names are empty
-// without them.
+// files returns the static files of the theme by name: a style sheet with the accent for light and dark pages,
+// and the logo. The first results are their names, "" without the file.
 func (t Theme) files() (accent, logo string, files map[string]staticFile) {
 	files = map[string]staticFile{}
 	if t.Accent != "" {

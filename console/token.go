@@ -32,7 +32,8 @@ type proposal struct {
 	Expires time.Time
 }
 
-// signProposal returns the form token of a proposal.
+// signProposal returns the form token of a proposal: its JSON and a signature with the key, in base64. Visitors
+// can read the token but not change it.
 func signProposal(key []byte, p proposal) (string, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -42,7 +43,8 @@ func signProposal(key []byte, p proposal) (string, error) {
 	return encode(text) + "." + encode(signatureOf(key, text)), nil
 }
 
-// openToken returns the proposal of a form token. It returns false for a bad signature and after the token's end.
+// openToken returns the proposal of a form token. It returns false for a malformed token, a bad signature, and
+// after the token's end.
 func openToken(key []byte, token string, now time.Time) (p proposal, ok bool) {
 	first, second, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(first)

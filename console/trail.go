@@ -28,7 +28,8 @@ type event struct {
 // diff is a field before (Class "d") or after (Class "a") a change.
 type diff struct{ Class, Text string }
 
-// auditPage shows the changes of two days, the newest first.
+// auditPage returns the page of the changes of two days of UTC, the newest first, at most 200. With the
+// parameter "by" it shows only those of a principal. It has links to older and newer days.
 func auditPage(ctx context.Context, v *view) (*page, string, error) {
 	today := midnight(v.now())
 	to := today.AddDate(0, 0, 1)
@@ -53,8 +54,8 @@ func auditPage(ctx context.Context, v *view) (*page, string, error) {
 	return &page{Title: "Audit", Nav: "audit", Body: b}, "audit", err
 }
 
-// readEvents returns the last most changes of a query, the newest first. Visitors share them for keepBuckets,
-// and each read change takes a read unit.
+// readEvents returns the last changes of a query, at most most, the newest first. Visitors share them for
+// keepBuckets; a query and each read change take read units.
 func readEvents(ctx context.Context, v *view, q audit.Query, most int) ([]event, error) {
 	price := 15.0
 	if q.Target != "" {
@@ -65,7 +66,7 @@ func readEvents(ctx context.Context, v *view, q audit.Query, most int) ([]event,
 			if err != nil {
 				return nil, err
 			}
-			v.charge(1)
+			v.addUnits(1)
 			if all = append(all, e); len(all) > 2*most {
 				all = slices.Delete(all, 0, most)
 			}
@@ -85,7 +86,8 @@ func readEvents(ctx context.Context, v *view, q audit.Query, most int) ([]event,
 	return events, nil
 }
 
-// showEvent converts a change for people.
+// showEvent converts a change to texts for people, in the console's time zone, with a line for each side of a
+// changed field. Only an entity as target has a link.
 func showEvent(v *view, e audit.Event) event {
 	at := e.Time.In(v.options.Location)
 	shown := event{
@@ -116,8 +118,8 @@ func showEvent(v *view, e audit.Event) event {
 	return shown
 }
 
-// fieldLines returns the lines of one side of a changed field, each behind sign. A list of limits has a line
-// for each; another value is cut after 400 characters.
+// fieldLines returns the lines of one side of a changed field, each behind sign, with the CSS class. A list of
+// limits has a line for each; another value is cut after 400 characters.
 func fieldLines(class, sign, field string, value json.RawMessage) (lines []diff) {
 	var limits []struct {
 		Name     string `json:"name"`
@@ -128,11 +130,11 @@ func fieldLines(class, sign, field string, value json.RawMessage) (lines []diff)
 	}
 	if field == "limits" && json.Unmarshal(value, &limits) == nil && len(limits) > 0 {
 		for _, l := range limits {
-			text := l.Name + ": " + amount(l.Unit != "", l.Capacity)
+			text := l.Name + ": " + formatAmount(l.Unit != "", l.Capacity)
 			if l.Window != "" {
 				text += " a " + l.Window
 			} else if l.Period > 0 {
-				text += " in " + span(time.Duration(l.Period)*time.Second)
+				text += " in " + formatSpan(time.Duration(l.Period)*time.Second)
 			}
 			lines = append(lines, diff{class, sign + text})
 		}

@@ -35,13 +35,13 @@ func windowsBack(w aggregator.Window, last time.Time, n int) []time.Time {
 	return starts
 }
 
-// midnight is the beginning of the day of UTC.
+// midnight returns the beginning of the day of UTC that contains at.
 func midnight(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }
 
-// usageOf returns the usage that read returns for the windows between from and to, at most mostUsage. Visitors
-// share it for keepUsage under key. The windows end before the first open hour, because sums of open hours cost
-// a read for each entity. It returns nil without a reader.
-func (v *visit) usageOf(key string, w aggregator.Window, from, to time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) ([]aggregator.Usage, error) {
+// readUsage returns the usage that read returns for the windows between from and to, at most mostUsage, which
+// visitors share for keepUsage under key. It does not bound the windows: the caller ends them before the first
+// open hour. It returns nil without a reader.
+func (v *visit) readUsage(key string, w aggregator.Window, from, to time.Time, read func(aggregator.Query) iter.Seq2[aggregator.Usage, error]) ([]aggregator.Usage, error) {
 	if v.usage == nil || !from.Before(to) {
 		return nil, nil
 	}
@@ -63,7 +63,7 @@ func (v *visit) usageOf(key string, w aggregator.Window, from, to time.Time, rea
 const mostUsage = 10_000
 
 // usageByWindow returns the usage of a resource's limit in each window of starts, in whole tokens or
-// micro-dollars. It skips other windows.
+// micro-dollars; 0 without usage. It skips windows that are not in starts.
 func usageByWindow(all []aggregator.Usage, resource, limit string, starts []time.Time) spending {
 	s := spending{starts, make([]int64, len(starts))}
 	for _, u := range all {
@@ -86,8 +86,8 @@ type modelPart struct {
 	n     int64
 }
 
-// partsByModel returns a limit's usage by model, sorted by name, and then that of others unless it is 0. It returns the
-// whole, with an empty name, for a limit that is not counted by model.
+// partsByModel returns a limit's usage by model, sorted by name, in thousandths of tokens or micro-dollars. The
+// rest follows as "others" unless it is 0. A limit that is not counted by model is one part with an empty name.
 func partsByModel(l aggregator.LimitUsage) (parts []modelPart) {
 	if len(l.ByModel) == 0 {
 		return []modelPart{{"", l.Consumed}}
@@ -102,9 +102,9 @@ func partsByModel(l aggregator.LimitUsage) (parts []modelPart) {
 	return parts
 }
 
-// stackModels stacks the use of a limit of money by model: the largest ones and the others. Of several limits of money
-// a bucket counts one by model, which need not be this one. Without counters by model, and for other limits, it
-// returns the whole alone.
+// stackModels returns the use of a limit in each window of starts, by model if it is of money: the four largest
+// and the others. Without counters by model it returns the whole alone. Of several limits of money a bucket
+// counts one by model, which need not be this one.
 func stackModels(all []aggregator.Usage, resource, limit string, money bool, starts []time.Time) []series {
 	whole := usageByWindow(all, resource, limit, starts)
 	byModel, sums := map[string][]int64{}, map[string]int64{}
@@ -143,7 +143,8 @@ func stackModels(all []aggregator.Usage, resource, limit string, money bool, sta
 	return stacks
 }
 
-// hoursOfDay returns the usage of the hours of a day, as usage of that day.
+// hoursOfDay returns copies of the usage of hours from the start of day on, with that start in place of their
+// own. It leaves out earlier hours.
 func hoursOfDay(hours []aggregator.Usage, day time.Time) (all []aggregator.Usage) {
 	for _, u := range hours {
 		if !u.Start.Before(day) {
@@ -154,8 +155,9 @@ func hoursOfDay(hours []aggregator.Usage, day time.Time) (all []aggregator.Usage
 	return all
 }
 
-// addOpenUse raises the sum of the last window to used, the use of its quota, which knows the open hour. The
-// difference goes to the others, because no model is known for it. It may change values of stacks in place.
+// addOpenUse raises the sum of the last window of stacks to used, the use of its quota with the open hour; a
+// larger sum stays. The difference goes to the others, which have no model. It returns stacks, and may change
+// its values in place.
 func addOpenUse(stacks []series, used int64) []series {
 	last := len(stacks[0].values) - 1
 	for _, s := range stacks {
@@ -176,7 +178,7 @@ func addOpenUse(stacks []series, used int64) []series {
 // mostModels is how many models have a colour of their own.
 const mostModels = 4
 
-// dayLabels returns the labels of days by their starts, such as Jan 2.
+// dayLabels returns a label for each start of a day, such as Jan 2.
 func dayLabels(starts []time.Time) (labels []string) {
 	for _, t := range starts {
 		labels = append(labels, t.Format("Jan 2"))
@@ -184,7 +186,7 @@ func dayLabels(starts []time.Time) (labels []string) {
 	return labels
 }
 
-// hourLabels returns the labels of hours by their starts, such as 15:04 in zone.
+// hourLabels returns a label for each start of an hour, such as 15:04, in zone.
 func hourLabels(starts []time.Time, zone *time.Location) (labels []string) {
 	for _, t := range starts {
 		labels = append(labels, t.In(zone).Format("15:04"))

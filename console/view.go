@@ -65,15 +65,16 @@ type cell struct {
 	Class   string `json:"c,omitempty"`
 }
 
-// staleText says how old the oldest shown value is; empty if all are new.
+// staleText returns a text with the age of the oldest shown value, if the table did not answer or the read
+// units were used up. It is "" if all values are new.
 func (v *view) staleText() string {
 	if v.stale.IsZero() {
 		return ""
 	}
-	return "What is below was read at " + v.stale.In(v.options.Location).Format("15:04:05") + " and is " + span(v.now().Sub(v.stale)) + " old."
+	return "What is below was read at " + v.stale.In(v.options.Location).Format("15:04:05") + " and is " + formatSpan(v.now().Sub(v.stale)) + " old."
 }
 
-// entityHref is the address of an entity's page.
+// entityHref returns the address of an entity's page, with the id escaped.
 func (v *view) entityHref(id string) string {
 	return v.options.Prefix + "entity/" + url.PathEscape(id)
 }
@@ -98,7 +99,8 @@ func (p *page) setPolls(v *view, path string, every int) {
 	p.Every, p.Poll = every, v.pageHref(path, query)
 }
 
-// showGauge adds a gauge's cells to the live values, and returns the gauge. nil adds nothing.
+// showGauge adds a gauge's cells to v.cells, the live values of a poll, and returns the gauge. nil adds nothing
+// and stays nil.
 func (v *view) showGauge(g *gauge) *gauge {
 	if g != nil {
 		v.cells = append(v.cells, cell{"f " + g.Key, "", g.Percent, g.Class}, cell{Key: "u " + g.Key, Text: g.Used})
@@ -106,7 +108,9 @@ func (v *view) showGauge(g *gauge) *gauge {
 	return g
 }
 
-// readForest reads the inputs of the states of entities: the chains, buckets and blocks of them and their parents.
+// readForest returns the inputs of entities' states: their records and their parents', up to eight levels, with
+// buckets and blocks on the main resource. It takes the given records without reading them. Without a main
+// resource it reads no buckets.
 func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entity) (forest, error) {
 	f := forest{records: map[string]admin.Entity{}, buckets: map[string]admin.Bucket{}, blocked: map[string]bool{}, catalog: c, under: v.access.Under}
 	ids := make([]string, 0, len(entities))
@@ -128,7 +132,7 @@ func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entit
 		if len(parents) == 0 {
 			break
 		}
-		found, err := v.records(ctx, parents)
+		found, err := v.readRecords(ctx, parents)
 		if err != nil {
 			return f, err
 		}
@@ -141,16 +145,17 @@ func (v *view) readForest(ctx context.Context, c catalog, entities []admin.Entit
 		return f, nil
 	}
 	var err error
-	if f.blocked, err = v.blocks(ctx, c.Main, ids); err != nil {
+	if f.blocked, err = v.readBlocks(ctx, c.Main, ids); err != nil {
 		return f, err
 	}
-	f.buckets, err = v.buckets(ctx, c.Main, ids)
+	f.buckets, err = v.readBuckets(ctx, c.Main, ids)
 	return f, err
 }
 
-// newRow returns the row of an entity of a forest: its gauges and its state. It adds them to the live values.
+// newRow returns the row of an entity of a forest: its state and its gauges of a day, a month and the largest
+// rate. Quotas of money come first. It also adds them to v.cells, the live values of a poll.
 func (v *view) newRow(f forest, e admin.Entity) row {
-	gauges := func(id string) []gauge { return v.gauges(f.buckets[id], v.options.Location) }
+	gauges := func(id string) []gauge { return v.bucketGauges(f.buckets[id], v.options.Location) }
 	own := gauges(e.ID)
 	r := row{ID: e.ID, Name: e.Name, Plan: e.Plan, Parent: e.ParentID, Link: v.entityHref(e.ID)}
 	window := func(name string) *gauge {
@@ -174,12 +179,12 @@ func (v *view) newRow(f forest, e admin.Entity) row {
 	return r
 }
 
-// now is the time of the handler.
+// now returns the time by Options.Now.
 func (v *view) now() time.Time { return v.reads.now() }
 
-// list returns the entities of a list, shared by visitors. A visitor of a subtree gets a list read a moment ago: an
-// older one may have an entity that left the subtree.
-func (v *view) list(key string, read func() ([]admin.Entity, error)) ([]admin.Entity, error) {
+// readList returns the entities of a list by read, shared by visitors under key for 3 minutes. A visitor of a
+// subtree shares it for 2 s only: an older one may have an entity that left the subtree.
+func (v *view) readList(key string, read func() ([]admin.Entity, error)) ([]admin.Entity, error) {
 	keep := keepLists
 	if v.access.Under != "" {
 		keep = keepBuckets
@@ -187,14 +192,14 @@ func (v *view) list(key string, read func() ([]admin.Entity, error)) ([]admin.En
 	return fetch(&v.visit, "list "+key, keep, 4, read)
 }
 
-// children returns a page of an entity's children.
-func (v *view) children(ctx context.Context, id, after string) ([]admin.Entity, error) {
-	return v.list("children "+id+" "+after, func() ([]admin.Entity, error) {
+// readChildren returns a page of an entity's children after the id after, at most listLength.
+func (v *view) readChildren(ctx context.Context, id, after string) ([]admin.Entity, error) {
+	return v.readList("children "+id+" "+after, func() ([]admin.Entity, error) {
 		return v.admin.Entities.ChildrenAfter(ctx, id, after, listLength)
 	})
 }
 
-// isInvalid reports whether an error is of bad input.
+// isInvalid reports whether an error is, or wraps, a *ValidationError.
 func isInvalid(err error) bool {
 	var bad *dynalimit.ValidationError
 	return errors.As(err, &bad)

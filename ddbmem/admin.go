@@ -23,8 +23,9 @@ func readSoleTableName(r *wire.Reader, operation string) (string, error) {
 	return name, requireMember(name != "", "tableName")
 }
 
-// createTable reads and checks a table definition, adds the empty table, and opens its stream if the request
-// asks for one. It appends the table's description. It fails if the table exists. It takes the commit lock.
+// createTable reads and checks a table definition and adds the empty table, with an open stream if requested.
+// It appends the table's description to c.out, already with status ACTIVE. It fails if the table exists, and
+// takes the commit lock.
 func (c *call) createTable() error {
 	d, err := readDefinition(c.in)
 	if err != nil {
@@ -51,8 +52,8 @@ func (c *call) createTable() error {
 	return nil
 }
 
-// describeTable appends the description of the table that the request names. It fails with
-// ResourceNotFoundException if the table does not exist.
+// describeTable appends the JSON description of the requested table to c.out, always with status ACTIVE. It
+// fails with ResourceNotFoundException if the table does not exist.
 func (c *call) describeTable() error {
 	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
@@ -68,8 +69,9 @@ func (c *call) describeTable() error {
 	return nil
 }
 
-// deleteTable removes a table at once and disables its stream; the stream's records stay readable. It fails
-// if the table does not exist or has deletion protection. It takes the commit lock.
+// deleteTable removes a table at once, disables its stream, and appends its description with status DELETING.
+// The stream's records stay readable. It fails if the table does not exist or has deletion protection, and
+// takes the commit lock.
 func (c *call) deleteTable() error {
 	name, err := readSoleTableName(c.in, c.operation)
 	if err != nil {
@@ -92,8 +94,8 @@ func (c *call) deleteTable() error {
 	return nil
 }
 
-// listTables appends the table names after ExclusiveStartTableName, sorted, at most Limit (100 unless given).
-// LastEvaluatedTableName follows if more names remain.
+// listTables appends to c.out the table names after ExclusiveStartTableName, sorted, at most Limit (1 to 100,
+// 100 unless given). LastEvaluatedTableName follows if more names remain. It fails for another Limit or member.
 func (c *call) listTables() error {
 	limit, start := int64(100), ""
 	c.in.Object(func(member string) {
@@ -138,5 +140,5 @@ func (c *call) listTables() error {
 // arn returns the table's ARN, always in us-east-1 and account 000000000000.
 func (t *table) arn() string { return "arn:aws:dynamodb:us-east-1:000000000000:table/" + t.name }
 
-// uuidText returns a table id in the form of a UUID. n is the table's number.
+// uuidText returns the TableId of the table with number n, in the form of a UUID: n in hexadecimal is its end.
 func uuidText(n int64) string { return fmt.Sprintf("00000000-0000-4000-8000-%012x", n) }

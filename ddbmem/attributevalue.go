@@ -8,7 +8,7 @@ import (
 
 type attributeValue = types.AttributeValue
 
-// toSDKMap converts the attributes m to the SDK's types. nil stays nil.
+// toSDKMap returns a new map with the attributes of m in the SDK's types. nil stays nil.
 func toSDKMap(m value.Map) map[string]types.AttributeValue {
 	if m == nil {
 		return nil
@@ -20,7 +20,8 @@ func toSDKMap(m value.Map) map[string]types.AttributeValue {
 	return out
 }
 
-// toSDK converts one attribute value to the SDK's type. It returns nil for a nil value.
+// toSDK converts one attribute value to the SDK's type, and copies lists, maps, sets and binaries. It returns
+// nil for a nil value.
 func toSDK(v value.Value) types.AttributeValue {
 	switch v := v.(type) {
 	case value.String:
@@ -47,7 +48,8 @@ func toSDK(v value.Value) types.AttributeValue {
 	return nil
 }
 
-// fromSDKMap converts attributes from the SDK's types. A number that DynamoDB would refuse becomes 0.
+// fromSDKMap returns a new map, never nil, with attributes of the SDK's types converted. A number that DynamoDB
+// would refuse becomes 0, and an unknown type becomes Null.
 func fromSDKMap(m map[string]types.AttributeValue) value.Map {
 	out := make(value.Map, len(m))
 	for name, v := range m {
@@ -91,7 +93,8 @@ func parseOrZero(s string) value.Number {
 	return n
 }
 
-// mapSlice returns the results of calling one for every element of in, in its order.
+// mapSlice returns a new slice with the results of calling one for every element of in, in its order. It is
+// never nil.
 func mapSlice[T, U any](in []T, one func(T) U) []U {
 	out := make([]U, len(in))
 	for i, v := range in {

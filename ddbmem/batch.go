@@ -20,8 +20,9 @@ type tableKeys struct {
 	*statement
 }
 
-// batchGetItem executes BatchGetItem: it reads the keys to fetch from each table, parses the expressions, and
-// appends the items. It fails unless the batch has 1 to 100 keys.
+// batchGetItem executes BatchGetItem: it reads the request and appends the found items and the unprocessed
+// keys. It fails unless the batch has 1 to 100 keys and each named table at least one. A fault may leave
+// c.unprocessed keys unread.
 func (c *call) batchGetItem() error {
 	var asked []tableKeys
 	c.in.Object(func(member string) {
@@ -57,10 +58,9 @@ func (c *call) batchGetItem() error {
 	return c.readBatch(asked, keys-c.unprocessed)
 }
 
-// readBatch appends the items of the batch under the read lock. At most process keys and 16 MB are read; the
-// answer lists the others and throttled keys as unprocessed.
-//
-// It fails if a key is invalid or repeated, and with ThrottlingException if partitions throttle all keys.
+// readBatch appends the items of the batch and charges the reads, under the read lock. It reads at most process
+// keys and 16 MB; the answer lists the other keys and throttled ones as unprocessed. It fails if a table is
+// missing, a key is invalid or repeated, or partitions throttle all keys.
 func (c *call) readBatch(asked []tableKeys, process int) error {
 	c.db.mu.RLock()
 	defer c.db.mu.RUnlock()
@@ -103,8 +103,8 @@ func countKeys(asked []tableKeys) (keys int) {
 // batchRoom is the remaining room of a batch's answer.
 type batchRoom struct{ items, bytes int }
 
-// readKeys appends the items of one table while room is left, which it reduces, and charges the reads. It
-// returns the throttled keys and those beyond the room.
+// readKeys appends the items of one table in order while room is left, which it reduces in place, and charges
+// the reads. It returns the throttled keys, which it counts, and the keys beyond the room.
 func (c *call) readKeys(a tableKeys, room *batchRoom) (rest []value.Map) {
 	t := c.db.tables[a.name]
 	for i, key := range a.keys {
@@ -148,8 +148,8 @@ func (e *engine) checkBatchKeys(a tableKeys) error {
 	return nil
 }
 
-// appendUnprocessed appends the UnprocessedKeys entry of one table: the unread keys and the request's other
-// parameters, so that a client can repeat it.
+// appendUnprocessed appends to b the UnprocessedKeys entry of one table: the given unread keys and the
+// request's consistency, projection and names. A client can send it again as it is.
 func (a tableKeys) appendUnprocessed(b []byte, keys []value.Map) []byte {
 	b = append(wire.Field(append(b, '{'), "Keys"), '[')
 	for _, k := range keys {
@@ -184,8 +184,9 @@ type tableWrites struct {
 	writes []batchWrite
 }
 
-// batchWriteItem executes BatchWriteItem: it reads the puts and deletes, commits them, and appends the
-// answer. It fails unless the batch has 1 to 25 writes.
+// batchWriteItem executes BatchWriteItem: it reads the puts and deletes, commits them one by one, and appends
+// the unprocessed ones. It fails unless the batch has 1 to 25 writes. A fault may leave c.unprocessed writes
+// undone.
 func (c *call) batchWriteItem() error {
 	var asked []tableWrites
 	total := 0
@@ -240,10 +241,9 @@ func readWrites(r *wire.Reader) []batchWrite {
 	return writes
 }
 
-// writeBatch checks all writes and commits the first ones, at most process, under the commit lock. The answer
-// lists the others and throttled writes as unprocessed.
-//
-// It fails, and writes nothing, if a write is invalid, a key occurs twice, or partitions throttle all writes.
+// writeBatch checks all writes, then commits and charges the first ones, at most process, under the commit
+// lock. The answer lists the others and throttled writes as unprocessed. It fails and writes nothing if a write
+// is invalid, a key occurs twice, or partitions throttle all writes.
 func (c *call) writeBatch(asked []tableWrites, process int) error {
 	c.db.mu.Lock()
 	defer c.db.mu.Unlock()
@@ -321,7 +321,7 @@ func (e *engine) checkWrites(a tableWrites) error {
 	return nil
 }
 
-// append appends the write as an element of UnprocessedItems: {"PutRequest":{"Item":…}} or
+// append appends the write to b as an element of UnprocessedItems: {"PutRequest":{"Item":…}} or
 // {"DeleteRequest":{"Key":…}}.
 func (w batchWrite) append(b []byte) []byte {
 	kind, member, m := "PutRequest", "Item", w.item

@@ -22,9 +22,9 @@ type call struct {
 	unprocessed int    // how much of a batch to leave, by a fault
 }
 
-// appendCapacity appends ConsumedCapacity if the request asks for it and something was charged. With list it
-// is an array with an entry for each table, else one object. With apart it lists read and write units
-// separately too.
+// appendCapacity appends ConsumedCapacity to c.out if the request asks for it and something was charged. With
+// list it is an array with an entry for each table, else the object of the first table. With apart it also
+// shows read and write units separately.
 func (c *call) appendCapacity(list, apart bool) {
 	if c.capacity == "" || c.capacity == "NONE" || len(c.use) == 0 {
 		return

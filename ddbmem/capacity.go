@@ -12,7 +12,7 @@ type halves int64
 // units converts half units to capacity units.
 func (h halves) units() float64 { return float64(h) / 2 }
 
-// append appends the capacity units as a JSON number with one decimal.
+// append appends h to b in capacity units, as a JSON number with one decimal.
 func (h halves) append(b []byte) []byte { return strconv.AppendFloat(b, h.units(), 'f', 1, 64) }
 
 // writeUnits returns the write units for an item of size bytes: one for each started KB, at least one.
@@ -44,9 +44,9 @@ type tableUse struct {
 // usage is the charge of a request.
 type usage []*tableUse
 
-// useOf returns the capacity that the request has used of a table, in half units, to add to it. It adds an
-// empty entry if the request has not used the table yet.
-func (u *usage) useOf(t *table) *tableUse {
+// tableEntry returns the entry with the capacity that the request has used of a table, in half units; the
+// caller adds to it. It appends an empty entry to u if the request has not used the table yet.
+func (u *usage) tableEntry(t *table) *tableUse {
 	for _, x := range *u {
 		if x.name == t.name {
 			return x
@@ -57,9 +57,9 @@ func (u *usage) useOf(t *table) *tableUse {
 	return x
 }
 
-// useOfIndex returns the capacity that the request has used of an index, in half units, to add to it. It adds
-// an empty entry at the first use. A later call invalidates the pointer.
-func (u *tableUse) useOfIndex(name string) *indexUse {
+// indexEntry returns the entry with the capacity that the request has used of an index, in half units; the
+// caller adds to it. It appends an empty entry at the first use, which invalidates earlier pointers.
+func (u *tableUse) indexEntry(name string) *indexUse {
 	for i := range u.indexes {
 		if u.indexes[i].name == name {
 			return &u.indexes[i]
@@ -89,8 +89,8 @@ func (u usage) totals() (read, write halves) {
 	return read, write
 }
 
-// chargeWrite adds the capacity of a write of one item to the usage of its table and indexes. The factor times
-// is 2 in a transaction, else 1.
+// chargeWrite adds the capacity of a write of one item to the usage of its table and of each changed index. The
+// larger of old and new item counts. The factor times is 2 in a transaction, else 1.
 func (u *usage) chargeWrite(ch *change, times int64) {
 	var now *row
 	size := 0
@@ -101,27 +101,28 @@ func (u *usage) chargeWrite(ch *change, times int64) {
 		now = newRow(position{ch.key.sort, ch.key}, ch.new)
 		size = max(size, now.size)
 	}
-	use := u.useOf(ch.table)
+	use := u.tableEntry(ch.table)
 	use.write += halves(2 * times * writeUnits(size))
 	for _, ix := range ch.table.indexes {
 		if n := ix.writeUnits(ch.table, ch.old, now); n > 0 {
-			use.useOfIndex(ix.name).write += halves(2 * times * n)
+			use.indexEntry(ix.name).write += halves(2 * times * n)
 		}
 	}
 }
 
-// chargeRefused adds the capacity of a write that its condition refused: it costs the size of the stored item.
-// The factor times is 2 in a transaction, else 1.
+// chargeRefused adds the capacity of a write without effect, such as a refused one, to the table's usage. It
+// costs the size of the stored item, at least one unit, and nothing for indexes. The factor times is 2 in a
+// transaction, else 1.
 func (u *usage) chargeRefused(ch *change, times int64) {
 	size := 0
 	if ch.old != nil {
 		size = ch.old.size
 	}
-	u.useOf(ch.table).write += halves(2 * times * writeUnits(size))
+	u.tableEntry(ch.table).write += halves(2 * times * writeUnits(size))
 }
 
-// append appends one ConsumedCapacity. detail means INDEXES; apart separates read and
-// write units, for transactions.
+// append appends the capacity in u to b as one ConsumedCapacity object, in capacity units. With detail it shows
+// the table and each index separately, with apart also read and write units.
 func (u *tableUse) append(b []byte, detail, apart bool) []byte {
 	read, write := u.totals()
 	b = wire.AppendString(wire.Field(append(b, '{'), "TableName"), u.name)

@@ -26,7 +26,8 @@ func (db *DB) Client(optFns ...func(*dynamodb.Options)) *dynamodb.Client {
 	}, optFns...)...)
 }
 
-// StreamsClient is Client for DynamoDB Streams.
+// StreamsClient returns a real SDK client for DynamoDB Streams. Its requests stay in the process, like those of
+// Client.
 func (db *DB) StreamsClient(optFns ...func(*dynamodbstreams.Options)) *dynamodbstreams.Client {
 	return dynamodbstreams.NewFromConfig(db.clientConfig(), append([]func(*dynamodbstreams.Options){
 		func(o *dynamodbstreams.Options) { o.BaseEndpoint = aws.String(endpoint) },

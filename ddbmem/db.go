@@ -43,8 +43,8 @@ func WithClock(now func() time.Time) Option { return func(db *DB) { db.engine.no
 // WithLog makes a DB log all executed requests; DB.Log returns them.
 func WithLog() Option { return func(db *DB) { db.keepLog = true } }
 
-// WithExpiry deletes expired items at the start of every request. Without it they
-// stay until ExpireNow: DynamoDB, too, may take days to delete them.
+// WithExpiry makes a DB delete expired items at the start of every executed request. Without it they stay until
+// ExpireNow: DynamoDB, too, may take days to delete them.
 func WithExpiry() Option { return func(db *DB) { db.expiry = true } }
 
 // WithPartitions limits the throughput of each partition key of a table, in write and read units
@@ -61,7 +61,7 @@ func WithPartitions(writeUnits, readUnits float64) Option {
 	return func(db *DB) { db.engine.partitions = newPartitions(writeUnits, readUnits) }
 }
 
-// New makes an empty DB with the options. A nil option is ignored.
+// New makes an empty DB with the options. A nil option is ignored, and a nil clock becomes time.Now.
 func New(opts ...Option) *DB {
 	cache, err := lru.New[expressionKey, any](expressionCache)
 	if err != nil {
@@ -134,9 +134,8 @@ func (db *DB) SplitStream(table string, children int) error {
 	})
 }
 
-// TrimStream drops the records of the table's stream that are older than before, as
-// DynamoDB does with those of more than a day ago: unread ones are lost.
-// It fails if the table has no stream.
+// TrimStream drops the records of the table's stream that are older than before, and the shards that closed
+// before it. DynamoDB does so after a day: unread records are lost. It fails if the table has no stream.
 func (db *DB) TrimStream(table string, before time.Time) error {
 	return db.changeStream(table, func(s *stream) error {
 		s.trim(before)
@@ -158,9 +157,9 @@ func (db *DB) changeStream(table string, change func(*stream) error) error {
 	return fmt.Errorf("ddbmem: there is no table %q with a stream; create it with a StreamSpecification", table)
 }
 
-// ExpireNow deletes the items whose time to live is before the clock's present
-// second, in every table that has one, and returns their number. Their stream
-// records carry the identity of DynamoDB's own service.
+// ExpireNow deletes the items with a time to live before the clock's present second, in every table with time
+// to live, and returns their number. Items more than five years past it stay, as in DynamoDB. Stream records of
+// the deletions carry the identity of DynamoDB's own service.
 func (db *DB) ExpireNow() int {
 	if !db.isMade() {
 		return 0

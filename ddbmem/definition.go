@@ -115,7 +115,8 @@ func readKeySchema(r *wire.Reader) keySchema {
 	return k
 }
 
-// readThroughput reads the read and write units of a ProvisionedThroughput.
+// readThroughput reads the read and write units of a ProvisionedThroughput; a missing one is 0. For another
+// member r gets an error.
 func readThroughput(r *wire.Reader) throughput {
 	var t throughput
 	r.Object(func(member string) {
@@ -232,7 +233,8 @@ func checkSchema(keys keySchema, kinds map[string]string, indexes []*index) erro
 	return nil
 }
 
-// checkDefined fails unless k has a hash key and kinds defines its attributes.
+// checkDefined fails unless k has a hash key, kinds defines the key's attributes, and their names have at most
+// 255 bytes.
 func (k keySchema) checkDefined(kinds map[string]string) error {
 	if err := requireMember(k.hash != "", "keySchema"); err != nil {
 		return err
@@ -248,7 +250,8 @@ func (k keySchema) checkDefined(kinds map[string]string) error {
 	return nil
 }
 
-// checkIndex fails if the index's name is invalid or its projection type contradicts its NonKeyAttributes.
+// checkIndex fails if the index's name is invalid, or if its projection type is missing or contradicts
+// NonKeyAttributes. More than 100 NonKeyAttributes fail too.
 func checkIndex(ix *index) error {
 	if err := checkName("indexName", ix.name); err != nil {
 		return err

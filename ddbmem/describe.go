@@ -12,13 +12,13 @@ import (
 // sortedKeys returns the keys of a map in order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
-// appendTime appends a time as the protocol has it: seconds with a fraction.
+// appendTime appends a time to b as the protocol has it: Unix seconds with three decimals.
 func appendTime(b []byte, t time.Time) []byte {
 	return strconv.AppendFloat(b, float64(t.UnixMilli())/1000, 'f', 3, 64)
 }
 
-// appendDescription appends a TableDescription with the given TableStatus. The commit lock must be held for
-// reading.
+// appendDescription appends a TableDescription to b with the given TableStatus, and with exact counts and
+// sizes. It adds up every row for them. The commit lock must be held for reading.
 func (t *table) appendDescription(b []byte, status string) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "TableName"), t.name)
@@ -58,7 +58,8 @@ func (t *table) appendDescription(b []byte, status string) []byte {
 	return append(b, '}')
 }
 
-// append appends the KeySchema member: the hash attribute and then the sort attribute, if there is one.
+// append appends the JSON member KeySchema to b: the hash attribute and then the sort attribute, if there is
+// one.
 func (k keySchema) append(b []byte) []byte {
 	b = append(wire.Field(b, "KeySchema"), '[')
 	for i, name := range k.names() {
@@ -68,7 +69,7 @@ func (k keySchema) append(b []byte) []byte {
 	return append(b, ']')
 }
 
-// append appends the ProvisionedThroughput member.
+// append appends the JSON member ProvisionedThroughput to b, in units a second.
 func (t throughput) append(b []byte) []byte {
 	b = append(wire.Field(b, "ProvisionedThroughput"), '{')
 	b = strconv.AppendInt(wire.Field(b, "ReadCapacityUnits"), t.read, 10)
@@ -77,7 +78,8 @@ func (t throughput) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// append appends the description of ix, an index of t, as DescribeTable shows it.
+// append appends the description of ix, an index of t, to b as DescribeTable shows it, always with status
+// ACTIVE.
 func (ix *index) append(b []byte, t *table) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "IndexName"), ix.name)

@@ -105,8 +105,8 @@ func (e *engine) lastTableName() string {
 	return last
 }
 
-// openStream gives t a new stream with one open shard and a label that no other stream has. Sequence numbers
-// continue those of the table's last stream. The commit lock must be held.
+// openStream gives t a new enabled stream with one open shard, a unique label and the given view type. Sequence
+// numbers continue those of the table's last stream, which stays readable. The commit lock must be held.
 func (e *engine) openStream(t *table, view string) {
 	e.lastStream++
 	s := &stream{table: t.name, keys: t.keySchema, view: view, created: e.now(), next: firstSequence}
@@ -120,8 +120,9 @@ func (e *engine) openStream(t *table, view string) {
 	e.streams = append(e.streams, s)
 }
 
-// commit makes the changes in order, records them in the tables' streams, and calls the hooks of OnWrite. A
-// delete of an absent item is skipped. The commit lock must be held.
+// commit applies the changes in order, records them in the tables' enabled streams, and calls the hooks of
+// OnWrite. It skips a delete of an absent item. request is the request's number for the hooks; the commit lock
+// must be held.
 func (e *engine) commit(request int64, changes ...*change) {
 	at := e.now()
 	for _, ch := range changes {

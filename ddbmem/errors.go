@@ -43,7 +43,7 @@ type Reason struct {
 	item value.Map
 }
 
-// Error is the code and the message.
+// Error returns the code and the message, separated by a colon.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
 // newError returns an error of the API with an exception's name as its code and a formatted message.
@@ -129,8 +129,8 @@ func (r Reason) code() string {
 	return r.Code
 }
 
-// append appends the JSON body of the answer: the exception's type, its message, and the item or cancellation
-// reasons it has.
+// append appends the JSON body of the error's answer to b: the exception's type, its message, and the item or
+// cancellation reasons it has.
 func (e *Error) append(b []byte) []byte {
 	kind := "com.amazonaws.dynamodb.v20120810#"
 	switch e.Code {
@@ -158,7 +158,7 @@ func (e *Error) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// append appends the reason as an element of CancellationReasons.
+// append appends the reason to b as a JSON element of CancellationReasons, without a missing message or item.
 func (r Reason) append(b []byte) []byte {
 	b = wire.AppendString(wire.Field(append(b, '{'), "Code"), r.code())
 	if r.Message != "" {

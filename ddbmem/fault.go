@@ -52,7 +52,8 @@ type Fault struct {
 // package assert.
 type FaultFunc func(*Request) Fault
 
-// SetFaults sets the function that decides about faults from now on; nil removes it.
+// SetFaults sets the function that chooses the fault of each request from now on, and replaces an earlier one.
+// nil removes it.
 func (db *DB) SetFaults(f FaultFunc) {
 	if f == nil {
 		db.faults.Store(nil)
@@ -87,13 +88,13 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// errReset returns the error of a client after its connection broke.
+// errReset returns a new network error, as a client gets it after its connection was reset.
 func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// executeLater starts a goroutine that executes the request when f.Late is closed. If the DB closes first,
-// the request never executes. Wait and Close wait for the goroutine.
+// executeLater starts a goroutine that executes the request when f.Late is closed, and drops its answer. If the
+// DB closes first, the request never executes. Wait and Close wait for the goroutine.
 func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	db.late.Go(func() {
 		select {
@@ -109,7 +110,8 @@ func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	})
 }
 
-// firstTable returns the name of the first table in the request's JSON, and "" if it names no table.
+// firstTable returns the name of the first table in the request's JSON, and "" if it names no table. An ARN in
+// place of a name is returned whole.
 func firstTable(body []byte) string {
 	name := ""
 	r := wire.NewReader(body)

@@ -23,9 +23,9 @@ type answer struct {
 	seq    int64
 }
 
-// Do executes a request of the AWS JSON 1.0 protocol in process. It makes a DB an aws.HTTPClient: any SDK
-// configuration can use it as Options.HTTPClient. It returns ctx's error if ctx ends during an injected
-// latency, a network error for a fault of that kind, and an error if db was not made by New.
+// Do executes a request of the AWS JSON 1.0 protocol in process, which makes a DB an aws.HTTPClient. An error
+// of the API is an answer. Do fails if the request's context ends, for a fault of the network, or if New did
+// not make db.
 func (db *DB) Do(req *http.Request) (*http.Response, error) {
 	if !db.isMade() {
 		return nil, errNotMade
@@ -51,8 +51,8 @@ func (db *DB) Do(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// ServeHTTP serves DynamoDB clients of any region and credentials:
-// signatures are not checked. A fault that breaks the connection closes it.
+// ServeHTTP serves DynamoDB clients of any region and credentials, and checks no signatures. A fault of the
+// network closes the connection without an answer. A body above 16 MB gets status 413.
 func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !db.isMade() {
 		http.Error(w, errNotMade.Error(), http.StatusInternalServerError)
@@ -78,8 +78,8 @@ func (db *DB) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body) // a client that left gets nothing
 }
 
-// readBody reads the whole body and closes it. A known length, the Content-Length, saves reallocations;
-// without one the body is read to its end. It fails if the body is shorter than its length or breaks off.
+// readBody reads the whole body and closes it; nil for a nil body. A positive length, the Content-Length, saves
+// reallocations. It fails if the body is shorter than its length or breaks off.
 func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	if body == nil {
 		return nil, nil
@@ -93,8 +93,8 @@ func readBody(body io.ReadCloser, length int64) ([]byte, error) {
 	return io.ReadAll(body)
 }
 
-// answerHeader returns the headers of an answer: the checksum, which the SDK verifies, the request's id, the
-// server's time, and the content's type and length.
+// answerHeader returns the headers of an answer: content type and length, a CRC-32 for the SDK, the request's
+// id, and the DB's clock as Date.
 func (db *DB) answerHeader(a answer) http.Header {
 	return http.Header{
 		"Content-Type":     {contentType},
@@ -116,11 +116,9 @@ func requestID(seq int64) string {
 	return string(id)
 }
 
-// serve counts one request, waits for its injected latencies, and executes it or answers with its fault.
-// target is the header X-Amz-Target.
-//
-// An error of the API is an answer. serve returns an error if ctx ends, or for a fault that breaks the
-// connection.
+// serve counts one request and answers it after its injected latencies: by executing it, or with its fault.
+// target is the header X-Amz-Target. An error of the API is an answer; serve fails if ctx ends or a fault
+// breaks the connection.
 func (db *DB) serve(ctx context.Context, target string, body []byte) (answer, error) {
 	seq := db.requests.Add(1)
 	if err := ctx.Err(); err != nil {

@@ -51,8 +51,8 @@ func (ix *index) projectsAttribute(t *table, name string) bool {
 	return ix.projection == "ALL" || t.hasAttribute(name) || ix.hasAttribute(name) || slices.Contains(ix.include, name)
 }
 
-// updateEntry replaces the index entry of one item. The rows old and now are the table's before and after the
-// change, nil if the item is absent.
+// updateEntry replaces the index entry of one item, or adds or removes it. The rows old and now are the table's
+// before and after the change, nil if the item is absent. The commit lock must be held.
 func (ix *index) updateEntry(t *table, old, now *row) {
 	before, after := ix.entryOf(t, old), ix.entryOf(t, now)
 	if before != nil && (after == nil || !ix.sameKey(before, after)) {

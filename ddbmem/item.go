@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem/internal/wire"
 )
 
-// getItem executes GetItem: it appends the projected item and charges the read. A missing item answers
-// without Item. It fails if the key is invalid or its partition throttles.
+// getItem executes GetItem: it appends the projected item to c.out and charges the read, of a missing item too.
+// Its answer then lacks Item. It fails if the table is missing, the key is invalid or its partition throttles.
 func (c *call) getItem() error {
 	st, err := c.readWholeStatement("GetItem")
 	if err == nil {
@@ -47,7 +47,8 @@ func (t *table) readItem(key value.Map) (value.Map, int) {
 	return r.item, r.size
 }
 
-// projected returns the part of item that the projection expression selects, and all of it without one.
+// projected returns the part of item that the projection expression selects. Without an expression it returns
+// item itself, not a copy.
 func (st *statement) projected(item value.Map) value.Map {
 	if st.projection == nil {
 		return item
@@ -55,11 +56,9 @@ func (st *statement) projected(item value.Map) value.Map {
 	return st.projection.Apply(&st.env, item)
 }
 
-// writeItem executes PutItem, UpdateItem or DeleteItem, which kind and v name. Under the commit lock it
-// checks the condition, commits the change and appends the attributes of ReturnValues.
-//
-// It fails if the partition throttles, the item is invalid, or the condition does not hold. The last is
-// charged like a write.
+// writeItem executes PutItem, UpdateItem or DeleteItem, which kind and v name. It checks the condition, commits
+// and charges the change, and appends the attributes of ReturnValues. It fails without a write if the partition
+// throttles, the item is invalid, or the condition fails, which is charged and counted.
 func (c *call) writeItem(kind string, v verb) error {
 	st, err := c.readWholeStatement(kind)
 	if err != nil {
@@ -122,8 +121,8 @@ func (st *statement) checkWrite(v verb) error {
 	return nil
 }
 
-// returnedAttributes returns the attributes that a write answers with: those that its parameter ReturnValues
-// requests, or nil for NONE.
+// returnedAttributes returns the attributes that the parameter ReturnValues requests of a write, before or
+// after it. It is nil for NONE, and for UPDATED_OLD and UPDATED_NEW without an update expression.
 func (st *statement) returnedAttributes(ch *change) value.Map {
 	switch st.returnValues {
 	case "ALL_OLD":

@@ -16,8 +16,8 @@ type Entry struct {
 	ReadUnits, WriteUnits float64
 }
 
-// Log returns the requests executed so far, in the order in which they ended. It is empty unless New got
-// WithLog. A request that a fault kept from executing is not in it.
+// Log returns a copy of the log: the requests executed so far, in the order in which they ended. It is empty
+// unless New got WithLog. A request that a fault kept from executing is not in it.
 func (db *DB) Log() []Entry {
 	db.logMu.Lock()
 	defer db.logMu.Unlock()

@@ -47,19 +47,19 @@ func (db *DB) Meter() Meter {
 	return m
 }
 
-// Requests is the number of requests of all operations.
+// Requests returns the number of requests of all operations, also of requests that a fault answered or dropped.
 func (m Meter) Requests() int64 { return m.total().Requests }
 
-// Refused is the number of writes refused by a condition.
+// Refused returns the number of writes that a condition refused, one per item of a transaction.
 func (m Meter) Refused() int64 { return m.total().Refused }
 
-// Throttled is the number of items that partitions throttled.
+// Throttled returns the number of items that partitions throttled.
 func (m Meter) Throttled() int64 { return m.total().Throttled }
 
-// ReadUnits is the read capacity consumed by all operations.
+// ReadUnits returns the read capacity units consumed by all operations.
 func (m Meter) ReadUnits() float64 { return m.total().ReadUnits }
 
-// WriteUnits is the write capacity consumed by all operations.
+// WriteUnits returns the write capacity units consumed by all operations.
 func (m Meter) WriteUnits() float64 { return m.total().WriteUnits }
 
 // total returns the sum of the usage of all operations, with capacity in units.
@@ -75,7 +75,8 @@ func (m Meter) total() Usage {
 	return t
 }
 
-// Sub returns the usage between the earlier snapshot and m, by operation.
+// Sub returns the usage between the earlier snapshot and m, by operation. It leaves out operations without
+// usage in between, and changes neither snapshot.
 func (m Meter) Sub(earlier Meter) Meter {
 	d := Meter{Operations: map[string]Usage{}}
 	for op, u := range m.Operations {
@@ -88,7 +89,7 @@ func (m Meter) Sub(earlier Meter) Meter {
 	return d
 }
 
-// String is one line per operation, by name.
+// String returns one line per operation, sorted by name: its requests, capacity units and refused writes.
 func (m Meter) String() string {
 	ops := make([]string, 0, len(m.Operations))
 	for op := range m.Operations {
@@ -103,8 +104,8 @@ func (m Meter) String() string {
 	return b.String()
 }
 
-// add adds a request's capacity, its refused writes and its throttled items to the totals of its operation.
-// serve counts the request itself.
+// add adds a request's capacity, in half units, its refused writes and its throttled items to the totals of its
+// operation. It does not count the request itself.
 func (c *counter) add(use usage, refused, throttled int64) {
 	read, write := use.totals()
 	c.read.Add(int64(read))

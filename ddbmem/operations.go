@@ -36,8 +36,9 @@ func init() {
 	}
 }
 
-// execute runs one request and returns its JSON body and the API's error, nil for success. It deletes expired
-// items before, if WithExpiry is set, meters the request and logs it. unprocessed is the Fault's.
+// execute runs one request and returns its JSON body and the API's error, nil for success. With WithExpiry it
+// first deletes expired items; afterwards it meters the request and logs it under WithLog. unprocessed is the
+// Fault's.
 func (db *DB) execute(operation string, seq int64, body []byte, unprocessed int) (answer []byte, failure *Error) {
 	c := &call{
 		db: &db.engine, operation: operation, seq: seq, at: db.engine.now(), body: body, in: wire.NewReader(body),

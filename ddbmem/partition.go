@@ -33,9 +33,9 @@ func newPartitions(write, read float64) *partitions {
 	return &partitions{perSecond: map[bool]float64{true: write, false: read}, left: map[partitionUse]*allowance{}}
 }
 
-// allowanceNow returns the allowance of read or write units that a partition key may still use now, refilled up
-// to one second's units. It stores a full one for a new key. u names the key and the kind. It is nil if the DB
-// has no limit. p.mu must be held.
+// allowanceNow refills the stored allowance of u, the reads or writes of a partition key, up to one second's
+// units, and returns it. It stores a full one for a new key. It is nil if the kind has no limit. p.mu must be
+// held.
 func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	perSecond := p.perSecond[u.write]
 	if perSecond <= 0 {
@@ -51,8 +51,8 @@ func (p *partitions) allowanceNow(u partitionUse, now time.Time) *allowance {
 	return a
 }
 
-// isExhausted reports whether a partition key has no read or write units left at the time now. u names the
-// key and the kind. It is false if the DB has no limit.
+// isExhausted reports whether a partition key has no units left at the time now; u names the key and reads or
+// writes. It is false if p is nil or the kind has no limit.
 func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	if p == nil {
 		return false
@@ -63,8 +63,8 @@ func (p *partitions) isExhausted(u partitionUse, now time.Time) bool {
 	return a != nil && a.units <= 0
 }
 
-// takeUnits subtracts cost from the units that a partition key has left at the time now. The rest may fall
-// below zero. u names the key and the kind.
+// takeUnits subtracts cost from the units that a partition key has left at the time now; u names the key and
+// reads or writes. The rest may fall below zero. It does nothing if p is nil or the kind has no limit.
 func (p *partitions) takeUnits(u partitionUse, cost halves, now time.Time) {
 	if p == nil {
 		return

@@ -40,8 +40,8 @@ func (e *engine) sourceOf(st *statement) (source, error) {
 	return source{&ix.store, ix.keySchema, t, ix}, nil
 }
 
-// checkSelect fails if Select and the projection contradict each other or the
-// index lacks a requested attribute.
+// checkSelect fails if Select and the projection contradict each other, or if the index lacks a requested
+// attribute. It checks no rows.
 func (s source) checkSelect(st *statement) error {
 	switch {
 	case st.projection != nil && st.selects != "" && st.selects != "SPECIFIC_ATTRIBUTES":
@@ -65,7 +65,7 @@ func (ix *index) checkProjected(t *table, st *statement) error {
 	if st.projection == nil {
 		return nil
 	}
-	for _, name := range st.projection.TopLevel(&st.env) {
+	for _, name := range st.projection.TopLevelNames(&st.env) {
 		if !ix.projectsAttribute(t, name) {
 			return validationError("One or more parameter values were invalid: Global secondary index %s does not project [%s]", ix.name, name)
 		}
@@ -105,7 +105,7 @@ func (s source) positionOf(m value.Map) position {
 	return at
 }
 
-// keyOf returns the key attributes of a row, of the table and the index, as LastEvaluatedKey holds them.
+// keyOf returns a new map with the key attributes of row r, of the table and of the index: a LastEvaluatedKey.
 func (s source) keyOf(r *row) value.Map {
 	key := value.Map{s.table.hash: r.key.hash}
 	if s.table.sort != "" {
@@ -125,9 +125,9 @@ func (st *statement) checkLimit() error {
 	return nil
 }
 
-// query executes Query: it reads the matching rows of one partition in the requested direction from the start
-// key on and appends one page. It fails for an invalid condition or start key, and if the partition
-// throttles.
+// query executes Query: it reads matching rows of one partition in the requested direction from the start key
+// on, and appends and charges one page. It fails for an invalid condition or start key, and if the partition
+// throttles. Queries of an index are never throttled.
 func (c *call) query() error {
 	st, err := c.readWholeStatement("Query")
 	if err == nil {
@@ -172,7 +172,7 @@ func (c *call) query() error {
 }
 
 // checkQuery returns the key condition of a query. It fails if a key value has the wrong type or is empty, or
-// if the filter uses a key attribute. It also checks projection and start key.
+// if the filter uses a key attribute. It also fails for an invalid Select, projection or start key.
 func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	k, err := st.keyCondition.Key(&st.env, s.hash, s.sort)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 		return k, validationError("One or more parameter values are not valid. The AttributeValue for a key attribute cannot contain an empty %s value. Key: %s", textKind(k.Hash), s.hash)
 	}
 	if st.filter != nil {
-		for _, name := range st.filter.TopLevel(&st.env) {
+		for _, name := range st.filter.TopLevelNames(&st.env) {
 			if s.hasAttribute(name) {
 				return k, validationError("Filter Expression can only contain non-primary key attributes: Primary key attribute: %s", name)
 			}
@@ -202,8 +202,8 @@ func (s source) checkQuery(st *statement) (expr.KeyCondition, error) {
 	return k, s.checkStart(st.start)
 }
 
-// matchingRows returns the rows of the partition that satisfy the key condition, in the order of the sort key. It
-// does not copy them.
+// matchingRows returns the rows of the partition that satisfy the key condition, in ascending order of the sort
+// key. It is nil if the partition does not exist, and otherwise a part of the stored slice.
 func (s source) matchingRows(k expr.KeyCondition) []*row {
 	p := s.parts[k.Hash]
 	if p == nil {
@@ -234,8 +234,8 @@ func (s source) matchingRows(k expr.KeyCondition) []*row {
 	return p.rows[from : from+n]
 }
 
-// rowsAfter returns the rows behind the position at, in the direction of reading: those before it if
-// backward.
+// rowsAfter returns the rows behind the position at, in the direction of reading: with backward those before
+// it, still in ascending order. The row at the position is left out. It does not copy.
 func rowsAfter(rows []*row, at position, backward bool) []*row {
 	i, found := slices.BinarySearchFunc(rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
 	if backward {
@@ -259,8 +259,8 @@ type page struct {
 	full    bool // more may follow
 }
 
-// addRow adds the next row to the page if the filter matches it, and reports whether to go on. A page has at
-// least one row. It ends at 1 MB or at its limit.
+// addRow counts the next row as scanned, adds it to the page if the filter accepts it, and reports whether to
+// continue. The page ends at the limit of scanned rows, or before a row, not the first, that would exceed 1 MB.
 func (p *page) addRow(r *row) bool {
 	if p.scanned > 0 && p.bytes+r.size > maxPage {
 		p.full = true
@@ -276,13 +276,14 @@ func (p *page) addRow(r *row) bool {
 	return !p.full
 }
 
-// appendPage charges the read of a page to its table, index or partition and appends Items, Count,
-// ScannedCount and LastEvaluatedKey. Its error is always nil.
+// appendPage charges the read of all scanned rows to the table or index, and for a query to its partition. It
+// appends Items (not for COUNT), Count, ScannedCount and, if the page is full, LastEvaluatedKey. Its error is
+// always nil.
 func (c *call) appendPage(p *page) error {
-	use := c.use.useOf(p.table)
+	use := c.use.tableEntry(p.table)
 	cost := readHalves(p.bytes, p.st.consistent)
 	if p.index != nil {
-		use.useOfIndex(p.index.name).read += cost
+		use.indexEntry(p.index.name).read += cost
 	} else if p.hash != nil {
 		chargeRead(c, p.table, p.hash, cost)
 	} else {

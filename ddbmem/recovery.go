@@ -10,8 +10,8 @@ import (
 const recoveryWindow = 35 * 24 * time.Hour
 
 // updateContinuousBackups turns a table's point-in-time recovery on or off under the commit lock and appends
-// its description. Turning it on again keeps the time since when it is on. It fails if the table does not
-// exist.
+// its description. Enabling it again keeps its start time. It fails if the table does not exist or the
+// specification is missing.
 func (c *call) updateContinuousBackups() error {
 	name, specified, enabled := "", false, false
 	c.in.Object(func(member string) {

@@ -2,9 +2,9 @@ package ddbmem
 
 import "slices"
 
-// scan executes Scan: it reads the partitions of the segment from the start key on and appends one page. It
-// fails for invalid parameters. It takes the commit lock for writing, since it may have to sort the
-// partitions.
+// scan executes Scan: it reads the partitions of the segment from the start key on, and appends and charges one
+// page. It fails for invalid parameters, and is never throttled. It takes the commit lock for writing, since it
+// may have to sort the partitions.
 func (c *call) scan() error {
 	st, err := c.readWholeStatement("Scan")
 	if err == nil {
@@ -59,8 +59,9 @@ func (st *statement) checkSegments() error {
 	return nil
 }
 
-// segmentPartitions returns the partitions of the request's segment, from the start key's partition on. Segments split
-// the range of hash codes evenly.
+// segmentPartitions returns the partitions of the request's segment in the order of a scan, from the start
+// key's partition on. Segments split the range of hash codes evenly; without a segment it returns all. The
+// commit lock must be held for writing.
 func (s source) segmentPartitions(st *statement) []*partition {
 	parts := s.orderedPartitions()
 	if st.hasTotal {

@@ -81,8 +81,8 @@ func readStatement(r *wire.Reader, kind string) *statement {
 	return st
 }
 
-// readMember reads one member of a request into st: keys, items and texts of expressions. It passes members
-// with a single value to readScalar.
+// readMember reads one member of a request into st: keys, items, texts of expressions, or by readScalar a
+// member with a single value. Errors go to r.
 func (st *statement) readMember(r *wire.Reader, member string) {
 	text := func() *string { s := r.String(); return &s }
 	switch member {
@@ -147,16 +147,17 @@ func (st *statement) readScalar(r *wire.Reader, member string) {
 	}
 }
 
-// readCapacity reads ReturnConsumedCapacity: INDEXES, TOTAL or NONE.
+// readCapacity reads ReturnConsumedCapacity: INDEXES, TOTAL or NONE. For another value r gets an error.
 func readCapacity(r *wire.Reader) string {
 	return readEnum(r, "returnConsumedCapacity", "INDEXES", "TOTAL", "NONE")
 }
 
-// readMetrics reads ReturnItemCollectionMetrics. Only tables with local secondary
-// indexes have such metrics, and ddbmem has no such tables.
+// readMetrics reads ReturnItemCollectionMetrics, SIZE or NONE, and ignores it: only tables with local secondary
+// indexes have such metrics. For another value r gets an error.
 func readMetrics(r *wire.Reader) { readEnum(r, "returnItemCollectionMetrics", "SIZE", "NONE") }
 
-// readEnum reads a string; r gets a validation error about the member unless it is one of values.
+// readEnum reads a string and returns it. If it is not one of values, r gets a validation error about the
+// member.
 func readEnum(r *wire.Reader, member string, values ...string) string {
 	s := r.String()
 	if r.Err() == nil && !slices.Contains(values, s) {
@@ -165,7 +166,8 @@ func readEnum(r *wire.Reader, member string, values ...string) string {
 	return s
 }
 
-// readTableName reads a table's name, or its ARN, and returns the name. r gets an error for an invalid name.
+// readTableName reads a table's name, or its ARN, and returns the name. For an invalid name r gets an error,
+// and the result is meaningless.
 func readTableName(r *wire.Reader) string {
 	s := r.String()
 	if i := strings.LastIndex(s, ":table/"); i >= 0 && strings.HasPrefix(s, "arn:") {
@@ -197,35 +199,35 @@ func isNameByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '.'
 }
 
-// bindExpressions parses st's expressions into its fields and checks them. It fails if one is invalid, or if
-// a placeholder is undefined or unused.
+// bindExpressions parses st's expressions, with a cache, into st's fields, and checks them. It fails if one is
+// invalid, or if a placeholder is undefined, malformed or unused.
 func (st *statement) bindExpressions(db *engine) error {
 	err := st.checkPlaceholders()
 	if err != nil {
 		return err
 	}
-	if st.keyCondition, err = boundExpression(st, db, 'c', "KeyConditionExpression", st.keyConditionText, expr.ParseCondition); err != nil {
+	if st.keyCondition, err = parseExpression(st, db, 'c', "KeyConditionExpression", st.keyConditionText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.filter, err = boundExpression(st, db, 'c', "FilterExpression", st.filterText, expr.ParseCondition); err != nil {
+	if st.filter, err = parseExpression(st, db, 'c', "FilterExpression", st.filterText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.condition, err = boundExpression(st, db, 'c', "ConditionExpression", st.conditionText, expr.ParseCondition); err != nil {
+	if st.condition, err = parseExpression(st, db, 'c', "ConditionExpression", st.conditionText, expr.ParseCondition); err != nil {
 		return err
 	}
-	if st.update, err = boundExpression(st, db, 'u', "UpdateExpression", st.updateText, expr.ParseUpdate); err != nil {
+	if st.update, err = parseExpression(st, db, 'u', "UpdateExpression", st.updateText, expr.ParseUpdate); err != nil {
 		return err
 	}
-	if st.projection, err = boundExpression(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
+	if st.projection, err = parseExpression(st, db, 'p', "ProjectionExpression", st.projectionText, expr.ParseProjection); err != nil {
 		return err
 	}
 	return st.checkUnused(st.usedPlaceholders())
 }
 
-// boundExpression parses an expression and checks it with st's placeholders. It returns nil if text is nil.
-// kind separates cached conditions, updates and projections of equal text. name is the request member, for
-// the error.
-func boundExpression[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
+// parseExpression returns the parsed expression of text, from the cache or parsed now, after a check with st's
+// placeholders. It returns nil if text is nil. The cache separates equal texts by kind; the error names the
+// request member, name.
+func parseExpression[T interface{ Check(*expr.Env) error }](st *statement, db *engine, kind byte, name string, text *string, parse func(string) (T, error)) (T, error) {
 	var none T
 	if text == nil {
 		return none, nil

@@ -29,8 +29,8 @@ func newRow(at position, item value.Map) *row {
 	return &row{position: at, item: item, size: item.Size()}
 }
 
-// attributes returns the row's item in the SDK's types, converted once. It is nil for a nil row. The commit
-// lock must be held.
+// attributes returns the row's item in the SDK's types, converted at the first call and then kept in the row.
+// Callers must not change it. It is nil for a nil row; the commit lock must be held.
 func (r *row) attributes() map[string]attributeValue {
 	if r == nil {
 		return nil
@@ -59,8 +59,8 @@ type store struct {
 // newStore returns an empty store.
 func newStore() store { return store{parts: map[value.Value]*partition{}} }
 
-// compareKeys orders two key values of one type. It returns 0 if either is nil, as for a table without a sort
-// key.
+// compareKeys compares two key values of one type, and returns a negative number, 0 or a positive number. It
+// returns 0 if either is nil, as for a table without a sort key.
 func compareKeys(a, b value.Value) int {
 	if a == nil || b == nil {
 		return 0
@@ -69,7 +69,8 @@ func compareKeys(a, b value.Value) int {
 	return order
 }
 
-// comparePositions orders two positions of one partition: by sort key, then by primary key.
+// comparePositions compares two positions of one partition, by sort key and then by primary key. It returns a
+// negative number, 0 or a positive number.
 func comparePositions(a, b position) int {
 	if c := compareKeys(a.sort, b.sort); c != 0 {
 		return c
@@ -85,7 +86,7 @@ func (p *partition) find(at position) (int, bool) {
 	return slices.BinarySearchFunc(p.rows, at, func(r *row, at position) int { return comparePositions(r.position, at) })
 }
 
-// get returns the row at a position of the partition hash, nil if absent.
+// get returns the row at a position in the partition of the key value hash, and nil if it is absent.
 func (s *store) get(hash value.Value, at position) *row {
 	p := s.parts[hash]
 	if p == nil {
@@ -97,8 +98,8 @@ func (s *store) get(hash value.Value, at position) *row {
 	return nil
 }
 
-// put inserts row r in the partition hash, or replaces the row at the same position. A new partition clears
-// the scan order.
+// put inserts row r in the partition of the key value hash, in order, or replaces the row at the same position.
+// A new partition clears the scan order.
 func (s *store) put(hash value.Value, r *row) {
 	p := s.parts[hash]
 	if p == nil {
@@ -115,8 +116,8 @@ func (s *store) put(hash value.Value, r *row) {
 	s.rows++
 }
 
-// delete removes the row at a position of the partition hash, if it is there. Removing its last row removes
-// the partition and clears the scan order.
+// delete removes the row at a position in the partition of the key value hash; an absent row changes nothing.
+// Removing the last row removes the partition and clears the scan order.
 func (s *store) delete(hash value.Value, at position) {
 	p := s.parts[hash]
 	if p == nil {
@@ -133,8 +134,9 @@ func (s *store) delete(hash value.Value, at position) {
 	}
 }
 
-// orderedPartitions returns the partitions by hash code, the order of a scan, and sorts them if they changed.
-// The commit lock must be held for writing. Scan segments are ranges of this order.
+// orderedPartitions returns the partitions by hash code, the order of a scan. It sorts them again if a
+// partition came or went, and keeps that order. The commit lock must be held for writing; callers must not
+// change the slice.
 func (s *store) orderedPartitions() []*partition {
 	if s.order == nil {
 		s.order = make([]*partition, 0, len(s.parts))
@@ -146,7 +148,8 @@ func (s *store) orderedPartitions() []*partition {
 	return s.order
 }
 
-// comparePartitions orders partitions by hash code, then by key.
+// comparePartitions compares two partitions by hash code, then by key, and returns a negative number, 0 or a
+// positive number.
 func comparePartitions(a, b *partition) int {
 	switch {
 	case a.code < b.code:
@@ -157,7 +160,8 @@ func comparePartitions(a, b *partition) int {
 	return compareKeys(a.hash, b.hash)
 }
 
-// hashCode returns the hash of a partition key's value, which orders scans and assigns stream shards.
+// hashCode returns a 32-bit hash of a partition key's value, which orders scans and assigns stream shards. All
+// values of other types than string, binary and number share one code.
 func hashCode(v value.Value) uint32 {
 	h := fnv.New32a()
 	switch v := v.(type) {
@@ -171,7 +175,7 @@ func hashCode(v value.Value) uint32 {
 	return mixBits(h.Sum32())
 }
 
-// mixBits spreads the bits of short keys over the whole range.
+// mixBits returns h with its bits spread over all 32, because the hashes of short keys lie close together.
 func mixBits(h uint32) uint32 {
 	h ^= h >> 16
 	h *= 0x85ebca6b

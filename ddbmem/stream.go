@@ -50,8 +50,9 @@ func (s *stream) disable(at time.Time) {
 	}
 }
 
-// recordChange logs a change in the open shard of its partition key, with the images of the stream's view. It also
-// trims records older than a day. A change that leaves the item unchanged is not logged.
+// recordChange appends a change to the open shard of its partition key, with the next sequence number and the
+// images of the stream's view. It drops records older than a day. A change that leaves the item unchanged does
+// nothing.
 func (s *stream) recordChange(at time.Time, ch *change) {
 	r := &streamRecord{event: "MODIFY", at: at, expired: ch.expired, keys: value.Map{}}
 	old := ch.oldItem()

@@ -19,8 +19,9 @@ const (
 	iteratorLife     = 15 * time.Minute
 )
 
-// callWithStream finds the stream that a request names, trims it, and calls answer with it under the commit
-// lock. It fails if reading the request failed or the stream does not exist.
+// callWithStream finds the stream with the ARN, drops its records older than a day, and calls answer with it
+// under the commit lock. It returns answer's error. It fails first if reading the request failed or the stream
+// does not exist.
 func (c *call) callWithStream(arn string, answer func(*stream) error) error {
 	if err := c.in.Err(); err != nil {
 		return err
@@ -34,8 +35,8 @@ func (c *call) callWithStream(arn string, answer func(*stream) error) error {
 	return answer(s)
 }
 
-// findStream returns the stream with the ARN after trimming its records older than a day. It fails with
-// ResourceNotFoundException. The commit lock must be held for writing.
+// findStream returns the stream with the ARN after dropping its records older than a day at the time at. It
+// fails with ResourceNotFoundException. The commit lock must be held for writing.
 func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	for _, s := range e.streams {
 		if s.arn() == arn {
@@ -46,7 +47,7 @@ func (e *engine) findStream(arn string, at time.Time) (*stream, error) {
 	return nil, newError("ResourceNotFoundException", "Requested resource not found: Stream: %s not found", arn)
 }
 
-// appendIdentity appends the members StreamArn and StreamLabel.
+// appendIdentity appends the JSON members StreamArn and StreamLabel to b.
 func (s *stream) appendIdentity(b []byte) []byte {
 	b = wire.AppendString(wire.Field(b, "StreamArn"), s.arn())
 	b = wire.AppendString(wire.Field(b, "StreamLabel"), s.label)
@@ -113,8 +114,9 @@ func (c *call) listStreams() error {
 	return nil
 }
 
-// describeStream appends the description of a stream with its shards after ExclusiveStartShardId, at most
-// Limit (100 unless given).
+// describeStream appends the description of a stream with its shards after ExclusiveStartShardId, at most Limit
+// (1 to 100, 100 unless given). It drops records older than a day first. It fails for another Limit or an
+// unknown stream.
 func (c *call) describeStream() error {
 	var arn, after string
 	limit := int64(maxStreamShards)
@@ -153,8 +155,8 @@ func (s *stream) pageOfShards(after string, limit int) (shards []*streamShard, m
 	return shards, false
 }
 
-// appendDescription appends a StreamDescription with the given shards. With more it names the last of them as
-// LastEvaluatedShardId.
+// appendDescription appends to b a StreamDescription that lists the given shards. With more it names the last
+// of them as LastEvaluatedShardId.
 func (s *stream) appendDescription(b []byte, shards []*streamShard, more bool) []byte {
 	status := "ENABLED"
 	if !s.disabled.IsZero() {
@@ -177,8 +179,8 @@ func (s *stream) appendDescription(b []byte, shards []*streamShard, more bool) [
 	return append(b, '}')
 }
 
-// appendDescription appends the description of a shard: its id, parent and sequence numbers. A closed shard has
-// an ending number.
+// appendDescription appends the description of a shard to b: its id, its parent if it has one, and its sequence
+// numbers. Only a closed shard has an ending number.
 func (h *streamShard) appendDescription(b []byte) []byte {
 	b = wire.AppendString(wire.Field(append(b, '{'), "ShardId"), h.id)
 	if h.parent != "" {
@@ -195,8 +197,8 @@ func (h *streamShard) appendDescription(b []byte) []byte {
 // sequenceNumber returns n as text in the form of DynamoDB's sequence numbers, with at least 21 digits.
 func sequenceNumber(n int64) string { return fmt.Sprintf("%021d", n) }
 
-// getShardIterator appends an iterator for a position in a shard. It fails if the stream, the shard or the
-// sequence number does not exist or was trimmed.
+// getShardIterator appends an iterator for the requested position in a shard; it expires after 15 minutes. It
+// fails if the stream, the shard or the sequence number does not exist or was trimmed.
 func (c *call) getShardIterator() error {
 	var arn, shard, kind, number string
 	c.in.Object(func(member string) {
@@ -218,7 +220,7 @@ func (c *call) getShardIterator() error {
 		if err != nil {
 			return err
 		}
-		from, err := h.startOf(kind, number)
+		from, err := h.startSequence(kind, number)
 		if err != nil {
 			return err
 		}
@@ -227,9 +229,10 @@ func (c *call) getShardIterator() error {
 	})
 }
 
-// startOf returns the sequence number from which an iterator reads. kind is a ShardIteratorType; number is
-// the request's SequenceNumber. It fails if number is outside the shard or trimmed.
-func (h *streamShard) startOf(kind, number string) (int64, error) {
+// startSequence returns the first sequence number that an iterator reads. kind is a ShardIteratorType; number
+// is the request's SequenceNumber, which TRIM_HORIZON and LATEST ignore. It fails if number is missing, outside
+// the shard or trimmed.
+func (h *streamShard) startSequence(kind, number string) (int64, error) {
 	switch {
 	case kind == "TRIM_HORIZON":
 		return h.horizon, nil
@@ -251,14 +254,15 @@ func (h *streamShard) startOf(kind, number string) (int64, error) {
 	return from, nil
 }
 
-// appendIterator appends an iterator as the member: stream ARN, shard id, the next sequence number to read
-// and the time of creation, separated by bars.
+// appendIterator appends to c.out an iterator under the name member. It has the stream's ARN, the shard id, the
+// next sequence number to read and the time now in Unix ms, separated by bars.
 func (c *call) appendIterator(member string, s *stream, h *streamShard, from int64) {
 	c.out = wire.AppendString(wire.Field(c.out, member), fmt.Sprintf("%s|%s|%d|%d", s.arn(), h.id, from, c.at.UnixMilli()))
 }
 
-// readIterator returns the stream, shard and sequence number of an iterator. It fails if the iterator is
-// malformed, older than 15 minutes, or its records were trimmed. The commit lock must be held for writing.
+// readIterator returns the stream, shard and next sequence number of an iterator, after dropping records older
+// than a day. It fails if the iterator is malformed or older than 15 minutes, or if its stream, shard or
+// records are gone. The commit lock must be held for writing.
 func (e *engine) readIterator(iterator string, at time.Time) (*stream, *streamShard, int64, error) {
 	parts := strings.Split(iterator, "|")
 	if len(parts) != 4 {
@@ -306,8 +310,9 @@ func readGetRecords(r *wire.Reader) (iterator string, limit int64, err error) {
 	return iterator, limit, nil
 }
 
-// getRecords appends the records from an iterator on, up to the limit and 1 MB. NextShardIterator follows
-// unless the shard is closed and read to its end.
+// getRecords appends the records from an iterator on, up to the limit and 1 MB, but at least one if there are
+// any. NextShardIterator follows unless the shard is closed and read to its end. It fails for an invalid,
+// expired or trimmed iterator.
 func (c *call) getRecords() error {
 	iterator, limit, err := readGetRecords(c.in)
 	if err != nil {
@@ -337,8 +342,8 @@ func (c *call) getRecords() error {
 	return nil
 }
 
-// appendRecord appends a record as GetRecords shows it. A deletion by time to live has DynamoDB's own
-// userIdentity.
+// appendRecord appends a record to b as GetRecords shows it, with the images it has. A deletion by time to live
+// has DynamoDB's own userIdentity.
 func (s *stream) appendRecord(b []byte, r *streamRecord) []byte {
 	b = append(b, '{')
 	b = wire.AppendString(wire.Field(b, "eventID"), fmt.Sprintf("%x-%s", r.sequence, s.label))

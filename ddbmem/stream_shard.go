@@ -34,8 +34,8 @@ type streamShard struct {
 	records    []*streamRecord
 }
 
-// openShard adds an open shard for a range of hash codes. It continues the closed shard parent, or starts a stream
-// if parent is nil.
+// openShard appends an open shard for a range of hash codes; its records begin at the stream's next sequence
+// number. It continues the closed shard parent, or starts a stream if parent is nil.
 func (s *stream) openShard(at time.Time, parent *streamShard, hashes hashRange) {
 	s.opened++
 	shard := &streamShard{
@@ -69,7 +69,8 @@ func (s *stream) splitShards(at time.Time, children int) {
 	}
 }
 
-// openShardOf returns the open shard that records changes of a partition key. The stream must be enabled.
+// openShardOf returns the open shard that records changes of a partition key. It panics unless the stream is
+// enabled.
 func (s *stream) openShardOf(key value.Value) *streamShard {
 	code := uint64(hashCode(key))
 	i := slices.IndexFunc(s.shards, func(shard *streamShard) bool {
@@ -88,7 +89,8 @@ func (s *stream) shard(id string) (*streamShard, error) {
 	return nil, newError("ResourceNotFoundException", "Requested resource not found: Shard does not exist")
 }
 
-// appendRecord adds a record to the shard and moves its latest sequence number.
+// appendRecord adds a record to the end of the shard and sets the shard's latest sequence number to the
+// record's.
 func (h *streamShard) appendRecord(r *streamRecord) {
 	h.records, h.latest = append(h.records, r), r.sequence
 }

@@ -71,8 +71,8 @@ func (t *table) keyOf(m value.Map) primary {
 // row returns the row with a primary key, nil if absent. The commit lock must be held for reading.
 func (t *table) row(k primary) *row { return t.get(k.hash, position{k.sort, k}) }
 
-// checkKey fails unless m has exactly the key attributes of t, with their types, not empty and within the
-// size limits.
+// checkKey fails unless m has exactly the key attributes of t and no others, with their types, not empty and
+// within the size limits.
 func (t *table) checkKey(m value.Map) error {
 	names := t.names()
 	if len(m) != len(names) {
@@ -114,8 +114,8 @@ func textKind(v value.Value) string {
 	return "string"
 }
 
-// checkItemKey fails unless item has the key attributes of t with their types, not empty and within the size
-// limits.
+// checkItemKey fails unless item has the key attributes of t, with their types, not empty and within the size
+// limits. Other attributes are allowed.
 func (t *table) checkItemKey(item value.Map) error {
 	for _, name := range t.names() {
 		v, ok := item[name]
@@ -140,8 +140,8 @@ func (t *table) checkIndexed(item value.Map) error {
 	return nil
 }
 
-// checkIndexKeys fails if a key attribute of ix in item has the wrong type, is empty or too long. Missing
-// attributes and those of the table's key pass.
+// checkIndexKeys fails if a key attribute of ix in item has the wrong type, is empty or too long. It accepts a
+// missing attribute, and does not check those of the table's own key.
 func (t *table) checkIndexKeys(ix *index, item value.Map) error {
 	for _, name := range ix.names() {
 		v, ok := item[name]
@@ -175,8 +175,9 @@ type change struct {
 	expired   bool
 }
 
-// apply makes the change in the table and its indexes and returns the new row, nil after a delete. It also
-// keeps t.soonest current. The commit lock must be held.
+// apply makes the change in the table and all its indexes and returns the new row, nil after a delete. It
+// lowers t.soonest, the second before which nothing expires, if the row expires earlier. The commit lock must
+// be held.
 func (ch *change) apply() *row {
 	t := ch.table
 	var now *row
@@ -215,8 +216,8 @@ func (ch *change) oldItem() value.Map {
 	return ch.old.item
 }
 
-// expires returns the unix second after which the item expires, by the table's attribute. It returns false if
-// the table has no time to live, or if the attribute's value is not a number or beyond int64.
+// expires returns the Unix second after which the item expires, from the table's time-to-live attribute. It
+// returns false without time to live, or if the attribute is missing, not a number or beyond int64.
 func (r *row) expires(t *table) (at int64, ok bool) {
 	if t.ttl == "" {
 		return 0, false

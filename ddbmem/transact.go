@@ -28,8 +28,8 @@ type transactItem struct {
 
 var transactVerbs = map[string]verb{"Put": verbPut, "Update": verbUpdate, "Delete": verbDelete, "ConditionCheck": verbCheck}
 
-// transactWriteItems executes TransactWriteItems: it reads and checks its items, and commits all or none
-// under the commit lock. It fails unless there are 1 to 100 items.
+// transactWriteItems executes TransactWriteItems: it reads and checks its items, and commits all or none under
+// the commit lock. It fails unless there are 1 to 100 items and the token has at most 36 bytes.
 func (c *call) transactWriteItems() error {
 	var items []transactItem
 	token := ""
@@ -112,11 +112,9 @@ func (it transactItem) check(db *engine) error {
 	return it.bindExpressions(db)
 }
 
-// transact commits all items or none; the commit lock must be held. If token repeats that of a transaction
-// committed in the last ten minutes, it writes nothing and succeeds.
-//
-// It fails with TransactionCanceledException if a condition fails, an item is invalid or a partition
-// throttles. Each item may occur only once.
+// transact commits all items or none, and charges them; the commit lock must be held. If token repeats that of
+// an equal transaction of the last ten minutes, it writes nothing and succeeds. It fails if a condition fails,
+// an item is invalid or repeated, a partition throttles, or the items exceed 4 MB.
 func (c *call) transact(items []transactItem, token string) error {
 	tables, err := c.db.transactTables(items)
 	if err != nil {
@@ -137,7 +135,7 @@ func (c *call) transact(items []transactItem, token string) error {
 	cancelled, size := false, 0
 	for i, it := range items {
 		if reasons[i].Code == "" {
-			reasons[i] = c.applyTransactItem(changes[i], it)
+			reasons[i] = c.computeTransactItem(changes[i], it)
 			size += changes[i].new.Size()
 		}
 		cancelled = cancelled || reasons[i].Code != ""
@@ -169,8 +167,8 @@ func (e *engine) transactTables(items []transactItem) ([]*table, error) {
 	return tables, nil
 }
 
-// planTransact returns the change of every item. Its new attributes are computed later. An item with an
-// invalid key has a ValidationError as its reason; its change may be nil.
+// planTransact returns the change of every item, not yet with its new attributes, and its reason. An item with
+// an invalid key has the reason ValidationError, and its change may be nil. All other reasons are zero.
 func planTransact(items []transactItem, tables []*table, operation string) ([]*change, []Reason) {
 	changes := make([]*change, len(items))
 	reasons := make([]Reason, len(items))
@@ -204,9 +202,9 @@ func checkTransactKeys(changes []*change) error {
 	return nil
 }
 
-// applyTransactItem checks an item's condition and computes its new attributes in ch. It returns the reason of
-// a refusal, the zero Reason for success.
-func (c *call) applyTransactItem(ch *change, it transactItem) Reason {
+// computeTransactItem checks an item's condition and computes its new attributes in ch.new; it writes nothing
+// yet. It returns the reason of a refusal, the zero Reason for success. A failed condition counts in c.refused.
+func (c *call) computeTransactItem(ch *change, it transactItem) Reason {
 	if !ch.conditionHolds(it.statement) {
 		c.refused++
 		r := Reason{Code: "ConditionalCheckFailed", Message: conditionFailed}
@@ -221,8 +219,8 @@ func (c *call) applyTransactItem(ch *change, it transactItem) Reason {
 	return Reason{}
 }
 
-// cancelTransact charges every change with the size of its stored item, as DynamoDB does, and returns a
-// TransactionCanceledException with the reasons.
+// cancelTransact charges every change, except nil ones, with twice the write cost of its stored item, as
+// DynamoDB does. It returns a TransactionCanceledException with the reasons.
 func (c *call) cancelTransact(changes []*change, reasons []Reason) error {
 	for _, ch := range changes {
 		if ch != nil {
@@ -232,8 +230,8 @@ func (c *call) cancelTransact(changes []*change, reasons []Reason) error {
 	return &Error{Code: "TransactionCanceledException", Reasons: reasons}
 }
 
-// commitTransact charges all changes at twice the write cost and commits them, except condition checks. The
-// commit lock must be held.
+// commitTransact charges all changes at twice the write cost and commits them in order. Condition checks are
+// charged by the stored item and write nothing. The commit lock must be held.
 func (c *call) commitTransact(items []transactItem, changes []*change) {
 	writes := make([]*change, 0, len(changes))
 	for i, ch := range changes {
@@ -248,7 +246,8 @@ func (c *call) commitTransact(items []transactItem, changes []*change) {
 }
 
 // answerRepeated returns true if a transaction with this token was committed in the last ten minutes. It then
-// charges reads of the items and completes the answer. It fails if that transaction differed from items.
+// charges two reads of each item, completes the answer and writes nothing. It fails if that transaction
+// differed from items.
 func (c *call) answerRepeated(items []transactItem, tables []*table, token string) (bool, error) {
 	before := c.db.tokens[token]
 	if before == nil || c.at.Sub(before.at) >= tokenLife {
@@ -263,20 +262,20 @@ func (c *call) answerRepeated(items []transactItem, tables []*table, token strin
 			key = it.item
 		}
 		_, size := tables[i].readItem(key)
-		c.use.useOf(tables[i]).read += 2 * readHalves(size, true)
+		c.use.tableEntry(tables[i]).read += 2 * readHalves(size, true)
 	}
 	c.appendCapacity(true, true)
 	return true, nil
 }
 
-// rememberToken stores a client request token with its transaction's fingerprint and removes tokens of ten
-// minutes ago and more. The commit lock must be held.
+// rememberToken stores a client request token with its transaction's fingerprint and the time at, and removes
+// tokens that are ten minutes old or older. The commit lock must be held.
 func (e *engine) rememberToken(token string, print [sha256.Size]byte, at time.Time) {
 	maps.DeleteFunc(e.tokens, func(_ string, t *transaction) bool { return at.Sub(t.at) >= tokenLife })
 	e.tokens[token] = &transaction{print, at}
 }
 
-// fingerprint returns a hash of a transaction's content. The order of members in its JSON does not matter;
+// fingerprint returns the SHA-256 of a transaction's content. The order of members in its JSON does not matter;
 // the order of items does.
 func fingerprint(items []transactItem) [sha256.Size]byte {
 	h := sha256.New()
@@ -302,15 +301,15 @@ func fingerprint(items []transactItem) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// writeText adds a text and its length to the hash, so that different lists of texts never add the same
-// bytes.
+// writeText adds a text to the hash, after a byte 1 and the text's length. So different lists of texts never
+// add the same bytes.
 func writeText(h hash.Hash, s string) {
 	h.Write(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(s))))
 	h.Write([]byte(s))
 }
 
-// appendCanonical appends v in its JSON form with the members of maps sorted, so that equal values have equal
-// bytes.
+// appendCanonical appends v to b in its JSON form with the members of maps sorted, so that equal values have
+// equal bytes.
 func appendCanonical(b []byte, v value.Value) []byte {
 	switch v := v.(type) {
 	case value.Map:
@@ -329,8 +328,8 @@ func appendCanonical(b []byte, v value.Value) []byte {
 	return value.Append(b, v)
 }
 
-// transactGetItems executes TransactGetItems: it reads 1 to 100 keys, and appends their items under the read
-// lock.
+// transactGetItems executes TransactGetItems: it reads 1 to 100 keys and appends their items in order, all
+// under one read lock. It fails for another number or an invalid expression.
 func (c *call) transactGetItems() error {
 	var items []*statement
 	c.in.Object(func(member string) {
@@ -371,7 +370,8 @@ func (c *call) transactGetItems() error {
 }
 
 // readTransact appends the items in order, {} for a missing one, and charges each read twice. It fails with
-// TransactionCanceledException if a key is invalid.
+// TransactionCanceledException if a key is invalid; c.out is then unchanged. The commit lock must be held for
+// reading.
 func (c *call) readTransact(items []*statement) error {
 	reasons := make([]Reason, len(items))
 	cancelled := false
@@ -387,7 +387,7 @@ func (c *call) readTransact(items []*statement) error {
 			continue
 		}
 		item, size := t.readItem(st.key)
-		c.use.useOf(t).read += 2 * readHalves(size, true)
+		c.use.tableEntry(t).read += 2 * readHalves(size, true)
 		out = append(wire.Comma(out), '{')
 		if item != nil {
 			out = value.AppendMap(wire.Field(out, "Item"), st.projected(item))

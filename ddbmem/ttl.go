@@ -11,8 +11,8 @@ import (
 // DynamoDB keeps items with a time of more than five years ago.
 const staleExpiry = 5 * 365 * 24 * 3600
 
-// readTimeToLive reads the table's name and the TimeToLiveSpecification. It fails without a specification
-// that names an attribute.
+// readTimeToLive reads an UpdateTimeToLive: the table's name, the attribute and whether to enable it. It fails
+// without a specification that names an attribute, and for other members.
 func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err error) {
 	specified := false
 	r.Object(func(member string) {
@@ -42,7 +42,7 @@ func readTimeToLive(r *wire.Reader) (name, attribute string, enabled bool, err e
 }
 
 // updateTimeToLive turns a table's time to live on or off under the commit lock and appends the new state. It
-// fails if that is its state already, or if disabling names another attribute.
+// fails if that is its state already, if disabling names another attribute, or if the table does not exist.
 func (c *call) updateTimeToLive() error {
 	name, attribute, enabled, err := readTimeToLive(c.in)
 	if err != nil {
@@ -95,7 +95,7 @@ func (c *call) describeTimeToLive() error {
 }
 
 // deleteExpired deletes the expired items of all tables, as one commit under the commit lock, and returns their
-// number.
+// number. Streams and hooks see each deletion as an expiry.
 func (e *engine) deleteExpired() int {
 	now := e.now().Unix()
 	e.mu.Lock()
@@ -110,8 +110,9 @@ func (e *engine) deleteExpired() int {
 	return len(expired)
 }
 
-// findExpired returns deletions of the items that expire before the second now, without making them. It sets
-// t.soonest to the next expiry. The commit lock must be held for writing.
+// findExpired returns deletions of the items that expire before the Unix second now, without making them. It
+// leaves out items more than five years past their expiry. It sets t.soonest to the next expiry; the commit
+// lock must be held for writing.
 func (t *table) findExpired(now int64) []*change {
 	var expired []*change
 	t.soonest = math.MaxInt64

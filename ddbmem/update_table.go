@@ -92,8 +92,9 @@ func (a *alteration) readIndexUpdate(r *wire.Reader, action string) {
 	}
 }
 
-// check fails if a creates or drops more than one index, names an index wrongly, or sets the stream to its
-// present state.
+// check fails if a creates or drops more than one index, an index that exists or is missing, or a 21st one. It
+// also fails if a sets the stream to its present state, or if the new schema is inconsistent. It changes
+// nothing.
 func (a *alteration) check(t *table) error {
 	if a.create != nil && a.drop != "" || a.actions > 1+len(a.indexUpdates) {
 		return newError("LimitExceededException", "Subscriber limit exceeded: Only 1 online index can be created or deleted simultaneously per table")
@@ -113,7 +114,7 @@ func (a *alteration) check(t *table) error {
 	if len(t.indexes) >= maxIndexes {
 		return newError("LimitExceededException", "GlobalSecondaryIndex count exceeds the per-table limit of 20")
 	}
-	return checkSchema(t.keySchema, a.kindsAfter(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
+	return checkSchema(t.keySchema, a.mergedKinds(t), append(t.indexes[:len(t.indexes):len(t.indexes)], a.create))
 }
 
 // checkStream fails if a enables an enabled stream or disables one that t does not have enabled.
@@ -145,8 +146,9 @@ func (a *alteration) checkIndexNames(t *table) error {
 	return nil
 }
 
-// kindsAfter returns the attribute definitions of t with those of a added; a's win.
-func (a *alteration) kindsAfter(t *table) map[string]string {
+// mergedKinds returns a new map with the attribute definitions of t and of a; for a name in both, a's type
+// wins.
+func (a *alteration) mergedKinds(t *table) map[string]string {
 	kinds := map[string]string{}
 	for _, from := range []map[string]string{t.kinds, a.kinds} {
 		for name, kind := range from {
@@ -156,11 +158,11 @@ func (a *alteration) kindsAfter(t *table) map[string]string {
 	return kinds
 }
 
-// apply makes the checked alteration on t: index, billing, throughput, class, protection and stream. A new
-// index is filled at once. The commit lock must be held.
+// apply makes the checked alteration on t: index, billing, throughput, class, protection and stream. It fills a
+// new index at once, and clears the throughput for PAY_PER_REQUEST. The commit lock must be held.
 func (a *alteration) apply(c *call, t *table) {
 	if a.create != nil {
-		t.kinds = a.kindsAfter(t)
+		t.kinds = a.mergedKinds(t)
 		t.indexes = append(t.indexes, a.create)
 		t.fillIndex(a.create)
 	}
@@ -195,8 +197,8 @@ func (a *alteration) apply(c *call, t *table) {
 	c.db.openStream(t, *a.stream)
 }
 
-// fillIndex adds the existing items to a new index. An item with an index key of the wrong type or size stays out,
-// as in DynamoDB's backfill.
+// fillIndex adds the existing items to a new index; the commit lock must be held. It leaves out an item with an
+// index key of the wrong type or size, as in DynamoDB's backfill.
 func (t *table) fillIndex(ix *index) {
 	for _, p := range t.parts {
 		for _, r := range p.rows {
@@ -207,7 +209,8 @@ func (t *table) fillIndex(ix *index) {
 	}
 }
 
-// dropIndex removes an index, and the attribute definitions that no other key uses.
+// dropIndex removes the index with the name, and the attribute definitions that no other key uses. An unknown
+// name removes no index.
 func (t *table) dropIndex(name string) {
 	used := map[string]bool{}
 	kept := t.indexes[:0:0]

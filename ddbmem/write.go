@@ -39,8 +39,8 @@ func (ch *change) conditionHolds(st *statement) bool {
 	return st.condition == nil || st.condition.Holds(&st.env, ch.oldItem())
 }
 
-// computeItem sets ch.new to the item after the write; it stays nil for a delete. It fails if an update is
-// invalid for the item or the item exceeds 400 KB.
+// computeItem sets ch.new to the item after the write: nil for a delete, the stored item for a condition check.
+// It fails if an update is invalid for the item, or if the item exceeds 400 KB. It stores nothing in the table.
 func (ch *change) computeItem(st *statement, v verb) error {
 	switch v {
 	case verbDelete:
@@ -58,8 +58,9 @@ func (ch *change) computeItem(st *statement, v verb) error {
 	return ch.computeUpdate(st)
 }
 
-// computeUpdate sets ch.new to the item after an UpdateItem, with its key attributes. It fails if the update
-// writes a key attribute, does not fit the item, or makes it invalid or larger than 400 KB.
+// computeUpdate sets ch.new to the item after an UpdateItem, with its key attributes. Without an expression
+// that is the stored item, or a new item of the key alone. It fails if the update writes a key attribute, does
+// not fit the item, or makes it invalid or larger than 400 KB.
 func (ch *change) computeUpdate(st *statement) error {
 	t := ch.table
 	if st.update == nil {
@@ -69,7 +70,7 @@ func (ch *change) computeUpdate(st *statement) error {
 		}
 		return nil
 	}
-	for _, name := range st.update.TopLevel(&st.env) {
+	for _, name := range st.update.TopLevelNames(&st.env) {
 		if t.hasAttribute(name) {
 			return validationError("One or more parameter values were invalid: Cannot update attribute %s. This attribute is part of the key", name)
 		}

@@ -14,16 +14,19 @@ type clock struct {
 // start is when every bubble of testing/synctest begins; no machine's clock is near it.
 var start = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// startClock sets the clock to the bubble's, or to start outside a bubble.
+// startClock sets the clock to the bubble's, if the goroutine is in a bubble of testing/synctest, and else to
+// midnight UTC of 2000-01-01.
 func (c *clock) startClock() {
 	c.bubble = inBubble()
 	c.at.Store(start.UnixNano())
 }
 
-// inBubble reports whether the goroutine is in a bubble.
+// inBubble reports whether the goroutine is in a bubble of testing/synctest, by the time, which begins in 2000
+// there.
 func inBubble() bool { return time.Now().Before(start.AddDate(10, 0, 0)) }
 
-// settleTime returns the time in which calls end that do not wait for their turn: 1 ns in a bubble, else 1 s.
+// settleTime returns how long a call that must be alone waits for others: 1 ns in a bubble of testing/synctest,
+// else 1 s.
 func (c *clock) settleTime() time.Duration {
 	if c.bubble {
 		return time.Nanosecond

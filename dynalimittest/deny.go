@@ -8,12 +8,12 @@ import (
 	"github.com/dynalimit/dynalimit/observe"
 )
 
-// Exhaust takes all remaining tokens of every limit of an entity on a resource, and of its
-// parents. AssertTaken does not count it.
+// Exhaust takes all remaining tokens of every limit of an entity on a resource, and of its parents. AssertTaken
+// and Taken do not count them. It fails the test at once if it cannot.
 func (l *Limiter) Exhaust(entity, resource string) {
 	l.t.Helper()
-	lease, err := l.exhaust(l.ctx(), entity, resource)
-	l.check("exhaust "+entity+" on "+resource, err)
+	lease, err := l.takeAllTokens(l.endlessContext(), entity, resource)
+	l.requireNoError("exhaust "+entity+" on "+resource, err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, s := range lease.Statuses() {
@@ -34,12 +34,12 @@ func (l *Limiter) DenyNext() { l.denials.Add(1) }
 // own marks the calls of this package, which no observer receives.
 type own struct{}
 
-// exhaust takes all remaining tokens in a lease. It tries again, at most mostTries times, if
-// other calls take tokens meanwhile.
-func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
+// takeAllTokens takes all remaining tokens in a lease, hidden from observers and also after ctx has ended. If
+// other calls take tokens meanwhile, it tries again, at most 100 times. The lease is empty if nothing is left.
+func (l *Limiter) takeAllTokens(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), own{}, true)
 	for range mostTries {
-		if lease, err = l.takeAll(ctx, entity, resource); !errors.Is(err, dynalimit.ErrLimitExceeded) {
+		if lease, err = l.tryTakeAll(ctx, entity, resource); !errors.Is(err, dynalimit.ErrLimitExceeded) {
 			break
 		}
 	}
@@ -48,9 +48,9 @@ func (l *Limiter) exhaust(ctx context.Context, entity, resource string) (lease *
 
 const mostTries = 100
 
-// takeAll acquires all available tokens of every limit once. It returns an empty lease if nothing
-// is left. It fails with a denial if another call took some meanwhile.
-func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynalimit.Lease, error) {
+// tryTakeAll acquires all available tokens of every limit once. It returns an empty lease if nothing is left.
+// It fails with a denial if another call took some meanwhile.
+func (l *Limiter) tryTakeAll(ctx context.Context, entity, resource string) (*dynalimit.Lease, error) {
 	report, err := l.Check(ctx, entity, resource, nil)
 	if err != nil {
 		return nil, err
@@ -70,10 +70,10 @@ func (l *Limiter) takeAll(ctx context.Context, entity, resource string) (*dynali
 // isOwn reports whether ctx belongs to a call of this package.
 func isOwn(ctx context.Context) bool { return ctx.Value(own{}) != nil }
 
-// denying returns the service's observer o, extended: it denies calls as DenyNext demands, and does not pass
-// this package's own calls to o. It fails the test if a call is made inside a bubble and the limiter was made
-// outside, or the reverse.
-func (l *Limiter) denying(o observe.Observer) observe.Observer {
+// withDenials returns the service's observer o, extended: it denies calls as DenyNext demands, and does not
+// pass this package's own calls to o. It fails the test if a call is made inside a bubble and the limiter was
+// made outside, or the reverse.
+func (l *Limiter) withDenials(o observe.Observer) observe.Observer {
 	service := o
 	o.AcquireStart = func(ctx context.Context, e observe.AcquireStart) context.Context {
 		if isOwn(ctx) {
@@ -102,8 +102,8 @@ func (l *Limiter) denying(o observe.Observer) observe.Observer {
 	return o
 }
 
-// forService returns an observer's function that calls hear, except for this package's own calls. hear may be
-// nil.
+// forService returns an observer's function that passes events to hear, except those of this package's own
+// calls. hear may be nil.
 func forService[E any](hear func(context.Context, E)) func(context.Context, E) {
 	return func(ctx context.Context, e E) {
 		if hear != nil && !isOwn(ctx) {
@@ -121,8 +121,9 @@ type call struct {
 
 type callKey struct{}
 
-// enterCall begins a call. If DenyNext demands its denial, it waits until the call is alone, and takes all
-// tokens of its buckets. The returned context carries them.
+// enterCall begins a call, and waits if another call runs alone. If DenyNext demands its denial, it waits until
+// the call is alone, and takes all tokens of its buckets. The returned context holds the call with these
+// tokens, for leaveCall.
 func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context.Context {
 	denies := l.denials.Add(-1) >= 0
 	if !denies {
@@ -130,7 +131,7 @@ func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context
 	}
 	c := call{leave: l.gate.enter(ctx, denies, l.clock.settleTime())}
 	if denies {
-		lease, err := l.exhaust(ctx, e.EntityID, e.Resource)
+		lease, err := l.takeAllTokens(ctx, e.EntityID, e.Resource)
 		if err != nil {
 			l.t.Errorf("dynalimittest: deny %s on %s: %v", e.EntityID, e.Resource, err)
 		} else {
@@ -140,8 +141,8 @@ func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context
 	return context.WithValue(ctx, callKey{}, c)
 }
 
-// leaveCall ends a call. It gives back the tokens that enterCall took, and lets other calls begin. It fails
-// the test if a call that DenyNext should deny was admitted.
+// leaveCall ends a call: it gives back the tokens that enterCall took, and lets other calls begin. It fails the
+// test if a call that DenyNext should deny was admitted.
 func (l *Limiter) leaveCall(ctx context.Context, c call, e observe.AcquireEnd) {
 	defer c.leave()
 	if c.lease == nil {

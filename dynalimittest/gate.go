@@ -19,8 +19,8 @@ type gate struct {
 }
 
 // enter waits until a call may begin, or ctx ends, and returns the function that ends the call. While a call
-// runs alone, no other one begins. A call that must be alone waits for the end of the others, but only for
-// settles: a Wait may last.
+// runs alone, no other one begins. A call that must be alone waits for the end of the others, but at most for
+// settles, because a Wait may last.
 func (g *gate) enter(ctx context.Context, alone bool, settles time.Duration) (leave func()) {
 	g.mu.Lock()
 	for g.free != nil && ctx.Err() == nil {

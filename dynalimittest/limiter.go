@@ -65,8 +65,9 @@ func New(t testing.TB, limits ...dynalimit.Limit) *Limiter {
 	return NewWithOptions(t, dynalimit.Options{Limits: limits})
 }
 
-// NewWithOptions is New with other options of the service: a policy for outages, an observer,
-// Prefetch. Leave Now out.
+// NewWithOptions makes a limiter for a test, like New, with other options of the service: a policy for outages,
+// an observer, Prefetch. Leave Now out. It creates the store and the table, and closes them at the end of the
+// test.
 func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	t.Helper()
 	l := &Limiter{t: t, exhausted: map[bucket]dynalimit.Amounts{}}
@@ -76,15 +77,15 @@ func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	client := l.DB.Client(func(o *dynamodb.Options) { o.HTTPClient, o.RetryMaxAttempts = &l.wire, 1 })
 	var err error
 	l.Repo, err = dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{Now: l.clock.now, Principal: "test"})
-	l.check("make a repository", err)
-	l.check("make the table", l.Repo.CreateTable(t.Context()))
-	opts.Observer = l.denying(opts.Observer)
+	l.requireNoError("make a repository", err)
+	l.requireNoError("make the table", l.Repo.CreateTable(t.Context()))
+	opts.Observer = l.withDenials(opts.Observer)
 	l.RateLimiter, err = dynalimit.New(l.Repo, &opts)
-	l.check("make a limiter", err)
+	l.requireNoError("make a limiter", err)
 	t.Cleanup(func() {
 		l.DB.SetFaults(nil)
 		l.wire.cut.Store(false)
-		if err := l.Close(l.ctx()); err != nil {
+		if err := l.Close(l.endlessContext()); err != nil {
 			t.Errorf("dynalimittest: close the limiter: %v", err)
 		}
 		l.DB.Close()
@@ -92,10 +93,10 @@ func NewWithOptions(t testing.TB, opts dynalimit.Options) *Limiter {
 	return l
 }
 
-// ctx returns the test's context without its end: functions of t.Cleanup run after that.
-func (l *Limiter) ctx() context.Context { return context.WithoutCancel(l.t.Context()) }
+// endlessContext returns the test's context without its end, because functions of t.Cleanup run after that.
+func (l *Limiter) endlessContext() context.Context { return context.WithoutCancel(l.t.Context()) }
 
-// Now is the time by the limiter's clock.
+// Now returns the time by the limiter's clock.
 func (l *Limiter) Now() time.Time { return l.clock.now() }
 
 // Advance moves the clock forward by d, and fails the test if d is below 0. In a bubble of testing/synctest it
@@ -115,8 +116,8 @@ func (l *Limiter) AdvanceTo(at time.Time) {
 	l.clock.moveTo(at)
 }
 
-// check fails the test at once if err is not nil; what names the action.
-func (l *Limiter) check(what string, err error) {
+// requireNoError fails the test at once if err is not nil; what names the action.
+func (l *Limiter) requireNoError(what string, err error) {
 	if err != nil {
 		l.t.Helper()
 		l.t.Fatalf("dynalimittest: %s: %v", what, err)

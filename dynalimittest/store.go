@@ -11,10 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
-// FailStore cuts the limiter off from its store: connections fail, so that the policy
-// decides (dynalimit.UnavailablePolicy). restore connects it again, and returns after the limiter
-// has noticed and has written the calls of the outage to the buckets' counters; a second call does nothing.
-// For lost answers, throttling and latency use DB.SetFaults.
+// FailStore cuts the limiter off from its store: connections fail, so that its outage policy decides. The
+// returned function connects it again, and waits until the limiter has written the outage's calls to the
+// buckets' counters. For lost answers, throttling and latency use DB.SetFaults.
 func (l *Limiter) FailStore() (restore func()) {
 	l.wire.cut.Store(true)
 	return func() {
@@ -22,8 +21,8 @@ func (l *Limiter) FailStore() (restore func()) {
 		if !l.wire.cut.Swap(false) {
 			return
 		}
-		_, err := admin.New(l.Repo).Limits.GetConfig(l.ctx(), admin.Scope{Everyone: true}) // any answer ends the outage
-		l.check("reach the store again", err)
+		_, err := admin.New(l.Repo).Limits.GetConfig(l.endlessContext(), admin.Scope{Everyone: true}) // any answer ends the outage
+		l.requireNoError("reach the store again", err)
 		for range mostLooks {
 			if h := l.Health(); !h.Open && h.SilentBuckets == 0 && h.WaitingBuckets == 0 {
 				return
@@ -48,7 +47,8 @@ type wire struct {
 
 var errCut = errors.New("connection refused by dynalimittest.Limiter.FailStore")
 
-// Do implements aws.HTTPClient. It refuses connections while the store is cut off.
+// Do sends a request to the store in memory, as an aws.HTTPClient. It fails with a network error while the
+// store is cut off.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if w.cut.Load() {
 		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: errCut}

@@ -7,13 +7,14 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Taken returns the amounts that calls took from a bucket and did not give back, in whole tokens by limit. It
-// does not count Exhaust. It leaves untouched limits out.
+// Taken returns the amounts that calls took from a bucket and did not give back, in whole tokens by limit,
+// micro-dollars for money. Tokens of Exhaust do not count. It leaves out limits with 0, and is empty without a
+// bucket.
 func (l *Limiter) Taken(entity, resource string) dynalimit.Amounts {
 	l.t.Helper()
 	taken := dynalimit.Amounts{}
-	for b, err := range admin.New(l.Repo).Buckets.List(l.ctx(), entity) {
-		l.check("read the buckets of "+entity, err)
+	for b, err := range admin.New(l.Repo).Buckets.List(l.endlessContext(), entity) {
+		l.requireNoError("read the buckets of "+entity, err)
 		if b.Resource == resource {
 			taken = b.Consumed
 		}

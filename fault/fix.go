@@ -30,7 +30,8 @@ const (
 	DeleteApp         Fix = "DeleteApp"
 )
 
-// After returns text, the fix's description, followed by the call; the text alone if f is empty.
+// After returns text, the description of the fix, with " with " and the call appended. It returns text alone if
+// f is empty.
 func (f Fix) After(text string) string {
 	if f == "" {
 		return text

@@ -21,13 +21,13 @@ type LockedError struct {
 	Until time.Time
 }
 
-// Error names the holder and the end of its lease.
+// Error returns a text with the name, its holder and the end of the holder's lease in UTC.
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("dynalimit: %q is held by %s until %s, unless it is renewed; try again then, or wait for it",
 		e.Name, nameHolder(e.Holder), e.Until.UTC().Format("2006-01-02 15:04:05 MST"))
 }
 
-// Is matches ErrLocked.
+// Is reports whether target is ErrLocked, for errors.Is.
 func (e *LockedError) Is(target error) bool { return target == ErrLocked }
 
 // nameHolder returns the holder's name for a message, "somebody" if it is empty.
@@ -52,7 +52,8 @@ type LostError struct {
 	Err error
 }
 
-// Error says whether the lease could not be renewed or was taken, and by whom if that is known.
+// Error returns a text with the reason: the lease could not be renewed, or it was taken, and by whom if that is
+// known.
 func (e *LostError) Error() string {
 	why := "somebody else took it"
 	switch {
@@ -67,5 +68,5 @@ func (e *LostError) Error() string {
 // Unwrap returns the reason why the lease could not be renewed, or nil if it was taken.
 func (e *LostError) Unwrap() error { return e.Err }
 
-// Is matches ErrLost.
+// Is reports whether target is ErrLost, for errors.Is.
 func (e *LostError) Is(target error) bool { return target == ErrLost }

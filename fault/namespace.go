@@ -45,7 +45,7 @@ type NamespaceError struct {
 	Fix Fix
 }
 
-// Error names the namespace, its state, and the fix.
+// Error returns a text with the namespace, its state since when, and the fix.
 func (e *NamespaceError) Error() string {
 	if e.State == "" {
 		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Fix.After(e.Reason))
@@ -53,11 +53,11 @@ func (e *NamespaceError) Error() string {
 	return fmt.Sprintf("dynalimit: namespace %q is %s since %s: %s", e.Namespace, e.State, e.Since.UTC().Format(time.RFC3339), e.Fix.After(e.Reason))
 }
 
-// Is matches ErrNamespace, and ErrNamespaceDeleted once it was deleted.
+// Is reports whether target is ErrNamespace, or ErrNamespaceDeleted if the namespace was deleted, is being
+// purged or was purged.
 func (e *NamespaceError) Is(target error) bool {
 	return target == ErrNamespace || target == ErrNamespaceDeleted && e.State != "" && e.State != NamespaceActive
 }
 
-// RetryIn is the longest wait and false, because no wait helps until an administrator has
-// acted.
+// RetryIn returns the longest duration and false, because no wait helps until an administrator has acted.
 func (e *NamespaceError) RetryIn() (time.Duration, bool) { return math.MaxInt64, false }

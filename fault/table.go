@@ -21,13 +21,13 @@ type TableError struct {
 	Err error
 }
 
-// Error names the table and how to make it right.
+// Error returns a text with the table, the problem and its fix.
 func (e *TableError) Error() string {
 	return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Fix.After(e.Reason))
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the SDK's error, Err.
 func (e *TableError) Unwrap() error { return e.Err }
 
-// Is matches ErrTable.
+// Is reports whether target is ErrTable, for errors.Is.
 func (e *TableError) Is(target error) bool { return target == ErrTable }

@@ -27,7 +27,8 @@ type UnavailableError struct {
 	RetryAfter time.Duration
 }
 
-// Error names the operation and the cause.
+// Error returns a text with the package, the operation and the cause, and whether a write may have been
+// applied.
 func (e *UnavailableError) Error() string {
 	doubt := ""
 	if e.Unconfirmed {
@@ -36,11 +37,12 @@ func (e *UnavailableError) Error() string {
 	return fmt.Sprintf("%s: %s: store unavailable%s: %v", packageOr(e.Package), e.Op, doubt, e.Err)
 }
 
-// Unwrap returns the cause.
+// Unwrap returns the SDK's error, Err.
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
-// RetryIn is RetryAfter, false when it is not known.
+// RetryIn returns RetryAfter, the time until DynamoDB is asked again, and true. It returns false if that is not
+// known.
 func (e *UnavailableError) RetryIn() (time.Duration, bool) { return e.RetryAfter, e.RetryAfter > 0 }
 
-// Is matches ErrUnavailable.
+// Is reports whether target is ErrUnavailable, for errors.Is.
 func (e *UnavailableError) Is(target error) bool { return target == ErrUnavailable }

@@ -36,7 +36,7 @@ type ValidationError struct {
 	Fix Fix
 }
 
-// Error names the input, the problem and the fix.
+// Error returns a text with the package, the wrong field, the problem and the fix.
 func (e *ValidationError) Error() string {
 	return fmt.Sprintf("%s: invalid %s: %s", packageOr(e.Package), e.Field, e.Fix.After(e.Reason))
 }

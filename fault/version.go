@@ -28,7 +28,8 @@ type VersionError struct {
 	Reason string
 }
 
-// Error names the table, both versions and the fix.
+// Error returns a text with the table, both versions of the layout and the fix. For an unknown kind of limit it
+// has only the table and the reason.
 func (e *VersionError) Error() string {
 	if e.Kind != "" {
 		return fmt.Sprintf("dynalimit: table %q: %s", e.Table, e.Reason)
@@ -37,5 +38,5 @@ func (e *VersionError) Error() string {
 		e.Table, e.Schema, e.ClientMin, e.KnownSchema, e.Client, e.Reason)
 }
 
-// Is matches ErrVersion.
+// Is reports whether target is ErrVersion, for errors.Is.
 func (e *VersionError) Is(target error) bool { return target == ErrVersion }

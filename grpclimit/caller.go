@@ -19,9 +19,9 @@ type Caller struct {
 	Plan string
 }
 
-// callerOf returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
-// strangers' entity, without parent and plan.
-func (i *Interceptors) callerOf(ctx context.Context, call *Call) Caller {
+// identifyCaller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes
+// the strangers' entity, without parent and plan.
+func (i *Interceptors) identifyCaller(ctx context.Context, call *Call) Caller {
 	var c Caller
 	switch {
 	case i.o.Identify != nil:

@@ -50,8 +50,8 @@ type clientStream struct {
 	end    func(error)
 }
 
-// SendMsg sends a message and ends the lease if that fails. After io.EOF it leaves that to RecvMsg, which
-// gets the reason.
+// SendMsg sends a message, and ends the lease if that fails, except for io.EOF: then RecvMsg gets the reason
+// and ends it.
 func (s *clientStream) SendMsg(m any) error {
 	err := s.ClientStream.SendMsg(m)
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -60,8 +60,8 @@ func (s *clientStream) SendMsg(m any) error {
 	return err
 }
 
-// RecvMsg receives a message and ends the lease at the end of the stream: io.EOF, another error, or the only
-// message.
+// RecvMsg receives a message, and ends the lease at the end of the stream: at io.EOF, another error, or the
+// only message.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	switch {

@@ -49,9 +49,9 @@ func (d *Denial) Unwrap() error { return d.Err }
 
 var mistake = status.New(codes.Internal, "limits cannot be checked")
 
-// denialOf converts an error of Acquire into the Denial that the client c may see, with the wait as RetryInfo.
+// newDenial converts an error of Acquire into the Denial that the client c may see, with the wait as RetryInfo.
 // If the limits cannot be asked because ctx has ended, the status is that of ctx, without a wait.
-func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
+func newDenial(ctx context.Context, c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{RetryAfter: r.RetryAfter, Err: err}
 	var details []protoadapt.MessageV1
@@ -81,7 +81,8 @@ func denialOf(ctx context.Context, c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// quotaFailure returns the status detail with the caller's own violated limits.
+// quotaFailure returns the status detail with the caller's own violated limits, each with its burst in tokens.
+// It has no violations if only a parent's limit denies.
 func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetails.QuotaFailure {
 	q := &errdetails.QuotaFailure{}
 	for _, s := range violated {
@@ -90,9 +91,9 @@ func quotaFailure(c refusal.Caller, violated []*dynalimit.LimitStatus) *errdetai
 	return q
 }
 
-// pushback returns the trailer grpc-retry-pushback-ms, which tells gRPC's retries the wait in milliseconds. It
-// is -1, no retry, if no wait helps or 32 bits cannot hold it.
-func (d *Denial) pushback() metadata.MD {
+// pushbackTrailer returns the trailer grpc-retry-pushback-ms, which tells gRPC's retries the wait in
+// milliseconds, rounded up. It is -1, no retry, if no wait helps or 32 bits cannot hold it.
+func (d *Denial) pushbackTrailer() metadata.MD {
 	ms := int64(-1)
 	if wait := (d.RetryAfter + time.Millisecond - 1) / time.Millisecond; wait > 0 && wait <= math.MaxInt32 {
 		ms = int64(wait)

@@ -84,8 +84,9 @@ type admitted struct {
 	lease *dynalimit.Lease
 }
 
-// admitCall acquires the amounts of a call and returns it with its lease. If it is denied, admitCall passes the
-// retry trailer to trailer and returns the error for the client. A skipped call has no lease.
+// admitCall acquires the amounts of a call and returns it with its lease, also in its context. For a denial it
+// passes the retry trailer to trailer and returns the error for the client. A skipped call has no lease; nil or
+// zero interceptors refuse each call.
 func (i *Interceptors) admitCall(ctx context.Context, call *Call, trailer func(metadata.MD)) (admitted, error) {
 	if i == nil || i.limiter == nil {
 		return admitted{}, &Denial{status: mistake, Err: invalid("interceptors", "are none; make them with New")}
@@ -93,19 +94,19 @@ func (i *Interceptors) admitCall(ctx context.Context, call *Call, trailer func(m
 	if i.o.Skip != nil && i.o.Skip(ctx, call) {
 		return admitted{ctx: ctx}, nil
 	}
-	by := i.callerOf(ctx, call)
+	by := i.identifyCaller(ctx, call)
 	c := refusal.Caller{Entity: by.Key, Resource: i.o.Resource(ctx, call)}
 	lease, err := i.limiter.Acquire(ctx, c.Entity, c.Resource, i.o.Amounts(ctx, call), refusal.CallerOptions(i.o.Acquire, by.Parent, by.Plan, i.o.Batch != nil && i.o.Batch(ctx, call))...)
 	if err != nil {
-		d := denialOf(ctx, c, err)
-		trailer(d.pushback())
+		d := newDenial(ctx, c, err)
+		trailer(d.pushbackTrailer())
 		return admitted{}, i.denialError(ctx, call, d)
 	}
 	return admitted{i, context.WithValue(ctx, leaseKey{}, lease), lease}, nil
 }
 
-// denialError returns the error of a denied call: that of Options.OnDenied, or d itself. It logs denials that
-// are mistakes.
+// denialError returns the error of a denied call: that of Options.OnDenied, or d itself if that is not set or
+// returns nil. It logs denials that are mistakes.
 func (i *Interceptors) denialError(ctx context.Context, call *Call, d *Denial) error {
 	if d.status.Code() == codes.Internal {
 		i.o.Logger.LogAttrs(ctx, slog.LevelError, "grpclimit: a call could not be limited", slog.String("method", call.Method), slog.Any("error", d.Err))
@@ -118,8 +119,8 @@ func (i *Interceptors) denialError(ctx context.Context, call *Call, d *Denial) e
 	return d
 }
 
-// runCall runs next with the lease in its context, ends the lease, and returns next's error. A panic leaves
-// the call charged, and goes on.
+// runCall runs next with the lease in its context, ends the lease, and returns next's error. After a panic the
+// call stays charged, and the panic continues.
 func (a admitted) runCall(next func(context.Context) error) (err error) {
 	returned := false
 	defer func() { a.endLease(returned, err) }()
@@ -128,14 +129,14 @@ func (a admitted) runCall(next func(context.Context) error) (err error) {
 	return err
 }
 
-// endLease ends the lease of a call that returned err. It rolls back if Options.Refund returns true for the
-// code, else it settles. A call that did not return stays charged, a skipped one has no lease, and a failure is
-// logged.
+// endLease ends the lease of a call that returned err: it rolls back if Options.Refund accepts err's code, and
+// settles at the charge otherwise. A call that did not return is settled too. It does nothing for a skipped
+// call, and logs a failure.
 func (a admitted) endLease(returned bool, err error) {
 	if a.lease == nil {
 		return
 	}
-	if returned && a.o.Refund != nil && a.o.Refund(codeOf(err)) {
+	if returned && a.o.Refund != nil && a.o.Refund(statusCode(err)) {
 		err = a.lease.Rollback(a.ctx)
 	} else {
 		err = a.lease.Settle(a.ctx, nil)
@@ -145,9 +146,9 @@ func (a admitted) endLease(returned bool, err error) {
 	}
 }
 
-// codeOf returns the code of a call's error as the server sends it: the context's code for an error without a
-// status.
-func codeOf(err error) codes.Code {
+// statusCode returns the code of a call's error as the server sends it; OK for nil. An error without a status
+// has the code of a context's error, or Unknown.
+func statusCode(err error) codes.Code {
 	if s, ok := status.FromError(err); ok {
 		return s.Code()
 	}

@@ -55,7 +55,7 @@ type Options struct {
 }
 
 // validate returns a *ValidationError unless Known is given with exactly one of Key and Identify, or none of
-// the three, and Strangers may be an entity's id.
+// the three is. It also checks that Strangers, if given, is a valid entity id.
 func (o *Options) validate() error {
 	switch {
 	case o.Key != nil && o.Identify != nil:
@@ -71,7 +71,8 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// withDefaults returns the options with the defaults of Strangers, Resource, Amounts and Logger.
+// withDefaults returns a copy of the options with defaults for a missing Strangers, Resource, Amounts and
+// Logger.
 func (o Options) withDefaults() Options {
 	if o.Strangers == "" {
 		o.Strangers = "strangers"

@@ -7,8 +7,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// UnaryServerInterceptor limits the unary calls of a server: give it to grpc.ChainUnaryInterceptor.
-// The trailer of a call that is not served has grpc-retry-pushback-ms, for the retries of clients.
+// UnaryServerInterceptor limits the unary calls of a server: give it to grpc.ChainUnaryInterceptor. It runs the
+// handler with the lease in its context, and ends the lease. A denied call gets an error, and a trailer
+// grpc-retry-pushback-ms for the retries of clients.
 func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 	call := &Call{Method: info.FullMethod, Request: request}
 	// Without a server around it, as in a test, the trailer is dropped.
@@ -29,7 +30,7 @@ func (i *Interceptors) StreamServerInterceptor(service any, stream grpc.ServerSt
 }
 
 // serveCall acquires the amounts of a call, runs the handler with the lease in its context, and ends the lease.
-// It returns the denial's or the handler's error.
+// It returns the denial's or the handler's error, and passes a denial's trailer to setTrailer.
 func (i *Interceptors) serveCall(ctx context.Context, call *Call, setTrailer func(metadata.MD), handler func(context.Context) error) error {
 	a, err := i.admitCall(ctx, call, setTrailer)
 	if err != nil {

@@ -19,9 +19,9 @@ type Caller struct {
 	Plan string
 }
 
-// callerOf returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes the
-// strangers' entity, without parent and plan.
-func (m *middleware) callerOf(r *http.Request) Caller {
+// identifyCaller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes
+// the strangers' entity, without parent and plan.
+func (m *middleware) identifyCaller(r *http.Request) Caller {
 	var c Caller
 	switch {
 	case m.Identify != nil:

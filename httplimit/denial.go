@@ -32,8 +32,8 @@ type Denial struct {
 	Err error `json:"-"`
 }
 
-// Write answers a request with the denial as application/problem+json, with its status. It ignores errors of
-// the writer.
+// Write answers a request with the denial as JSON of the type application/problem+json, with its status.
+// Retry-After must be set before. It ignores errors of the writer.
 func (d *Denial) Write(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	body, _ := json.Marshal(d) // strings and numbers
@@ -41,7 +41,8 @@ func (d *Denial) Write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// setHeaders sets Cache-Control, and Retry-After if a wait helps. OnDenied may change both.
+// setHeaders sets Cache-Control: no-store, and Retry-After in seconds if a wait helps. OnDenied may change
+// both.
 func (d *Denial) setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if d.RetryAfter > 0 {
@@ -54,9 +55,9 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// denialOf converts an error of Acquire into the Denial that the client c may see. An unknown error becomes
-// status 500 without detail.
-func denialOf(c refusal.Caller, err error) *Denial {
+// newDenial converts an error of Acquire into the Denial that the client c may see, with status and wait. An
+// unknown error becomes status 500 without detail.
+func newDenial(c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}
 	for _, s := range r.Violated {
@@ -79,8 +80,8 @@ func denialOf(c refusal.Caller, err error) *Denial {
 	return d
 }
 
-// exceededOf returns the *LimitExceededError in err, nil without one.
-func exceededOf(err error) *dynalimit.LimitExceededError {
+// findExceeded returns the *LimitExceededError in err, nil without one.
+func findExceeded(err error) *dynalimit.LimitExceededError {
 	exceeded, _ := errors.AsType[*dynalimit.LimitExceededError](err)
 	return exceeded
 }

@@ -34,8 +34,9 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	}
 }
 
-// setDraftFields sets the draft's fields RateLimit and RateLimit-Policy for limits that count requests: the
-// draft has no unit for tokens and money. A reset is at most wait.
+// setDraftFields sets the draft's fields RateLimit and RateLimit-Policy for the caller's own limits that count
+// requests: the draft has no unit for tokens and money. A reset is at most wait. Without such a limit it sets
+// nothing.
 func (c fields) setDraftFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
 	var policies, limits []byte
 	for i := range statuses {
@@ -60,7 +61,7 @@ func (c fields) setDraftFields(h http.Header, statuses []dynalimit.LimitStatus, 
 }
 
 // appendItem appends a quoted name with a count as its parameter, such as ";q=", to a list of structured fields
-// (RFC 9651). A count below 0 becomes 0.
+// (RFC 9651). It cuts the count to 0 to 10^15-1.
 func appendItem(list []byte, name, parameter string, n int64) []byte {
 	if list != nil {
 		list = append(list, ", "...)
@@ -70,7 +71,7 @@ func appendItem(list []byte, name, parameter string, n int64) []byte {
 }
 
 // burstTime returns the time in which a limit refills its burst: the window of a quota, or the fill time of a
-// token bucket. It is 0 for a month, for calls in flight, and beyond the range of durations.
+// token bucket. It is 0, unknown, for a month, for calls in flight, and beyond the range of durations.
 func burstTime(l dynalimit.Limit) time.Duration {
 	switch l.Window {
 	case "hour":

@@ -71,9 +71,10 @@ type middleware struct {
 }
 
 // limitRequest acquires a request's amounts and runs the handler with the lease in its context, or answers with
-// the denial. It ends the lease after the handler; after a panic the request stays charged.
+// the denial. It sets the limit's headers first. It ends the lease after the handler; after a panic the request
+// stays charged.
 func (m *middleware) limitRequest(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	by := m.callerOf(r)
+	by := m.identifyCaller(r)
 	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}
 	lease, err := m.limiter.Acquire(r.Context(), c.Entity, c.Resource, m.Amounts(r), refusal.CallerOptions(m.Acquire, by.Parent, by.Plan, m.Batch != nil && m.Batch(r))...)
 	if err != nil {
@@ -97,7 +98,8 @@ func (m *middleware) limitRequest(w http.ResponseWriter, r *http.Request, next h
 	returned = true
 }
 
-// endLease rolls the lease back if refund is true, and settles it at its charge otherwise. It logs a failure.
+// endLease rolls the lease back if refund is true, and settles it at its charge otherwise. It logs a failure
+// instead of returning it.
 func (m *middleware) endLease(ctx context.Context, lease *dynalimit.Lease, refund bool) {
 	var err error
 	if refund {
@@ -110,14 +112,15 @@ func (m *middleware) endLease(ctx context.Context, lease *dynalimit.Lease, refun
 	}
 }
 
-// answerDenial sets the headers of a denial, and calls OnDenied to answer. It logs errors with status 500.
+// answerDenial sets the headers of a denial, with the limit's fields if a limit denied, and calls OnDenied to
+// answer. It logs errors with status 500.
 func (m *middleware) answerDenial(w http.ResponseWriter, r *http.Request, c fields, err error) {
-	d := denialOf(c.Caller, err)
+	d := newDenial(c.Caller, err)
 	if d.Status == http.StatusInternalServerError {
 		m.Logger.LogAttrs(r.Context(), slog.LevelError, "httplimit: a request could not be limited", slog.Any("error", err))
 	}
 	d.setHeaders(w.Header())
-	if exceeded := exceededOf(err); exceeded != nil {
+	if exceeded := findExceeded(err); exceeded != nil {
 		c.setFields(w.Header(), exceeded.Statuses, exceeded.RetryAfter, m.Draft)
 	}
 	m.OnDenied(w, r, d)

@@ -19,13 +19,14 @@ type watched struct {
 func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // finalStatus returns the status that the client gets after the handler has returned. It is 200 if the handler
-// wrote none, and then records that.
+// wrote none, and is then recorded.
 func (w *watched) finalStatus() int {
 	w.recordStatus(http.StatusOK)
 	return w.status
 }
 
-// recordStatus keeps the first final status: 101, or one of 200 or more. It ignores later ones.
+// recordStatus stores the first final status: 101, or one of 200 or more. It ignores later ones and other
+// informational ones.
 func (w *watched) recordStatus(status int) {
 	if w.status == 0 && (status >= http.StatusOK || status == http.StatusSwitchingProtocols) {
 		w.status = status
@@ -44,17 +45,17 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// ReadFrom records a written answer and copies r to the writer below, which may copy a file within the
-// kernel.
+// ReadFrom records the status 200, unless another is recorded, and copies r to the writer below, which may copy
+// a file within the kernel.
 func (w *watched) ReadFrom(r io.Reader) (int64, error) {
 	w.recordStatus(http.StatusOK)
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// Flush is FlushError without its error, for handlers that look for an http.Flusher.
+// Flush flushes the writer below, and ignores an error, for handlers that look for an http.Flusher.
 func (w *watched) Flush() { _ = w.FlushError() }
 
-// FlushError flushes the writer below and records a written answer if that succeeds.
+// FlushError flushes the writer below. If that succeeds, it records the status 200, unless another is recorded.
 func (w *watched) FlushError() error {
 	err := http.NewResponseController(w.ResponseWriter).Flush()
 	if err == nil {
@@ -63,7 +64,8 @@ func (w *watched) FlushError() error {
 	return err
 }
 
-// Hijack returns the connection to the handler and records that, because a hijacked request is not refunded.
+// Hijack hands the connection over to the handler. It then records that, because a hijacked request is not
+// refunded. It fails if the writer below cannot.
 func (w *watched) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	w.hijacked = w.hijacked || err == nil

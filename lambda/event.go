@@ -27,8 +27,8 @@ const streamSource = "aws:dynamodb"
 // scheduledType is the type of events of EventBridge's rules and schedules.
 const scheduledType = "Scheduled Event"
 
-// readEvent decodes a payload: records of a DynamoDB stream, not decoded themselves, or a schedule's event,
-// which has none. It fails for any other event.
+// readEvent decodes the JSON of an event: records of a DynamoDB stream, which stay undecoded, or a schedule's
+// event, which has none. It fails for any other event, and if one record has another source.
 func readEvent(payload []byte) (event, error) {
 	var e event
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -57,8 +57,8 @@ type received struct {
 	err error
 }
 
-// decodeRecord converts a record of an event. An unreadable record has its error in err. Without an event id it
-// gets a hash of its text as its id.
+// decodeRecord converts a record of an event, with its id and sequence number as far as they can be read. An
+// unreadable record has its error in err. Without an event id it gets a hash of its text as its id.
 func decodeRecord(raw json.RawMessage) received {
 	out := received{}
 	var names struct {

@@ -78,8 +78,9 @@ type Handler struct {
 	tries   *tries
 }
 
-// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. If closer is nil,
-// an event of a schedule fails. It returns an error for a nil process or a bad option.
+// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. A nil closer
+// makes an event of a schedule fail; missing options get defaults. It returns an error for a nil process or a
+// bad option.
 func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error) {
 	o := Options{}
 	if opts != nil {
@@ -106,8 +107,8 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
-// checkParts returns an error for a nil process, a closer that is a nil pointer, and negative
-// options.
+// checkParts returns an error for a nil process, a closer that is a nil pointer, and negative options. A closer
+// without a value is allowed.
 func checkParts(process Process, closer Closer, o Options) error {
 	switch {
 	case process == nil:
@@ -122,9 +123,9 @@ func checkParts(process Process, closer Closer, o Options) error {
 	return nil
 }
 
-// Invoke serves an event, as lambda.Handler does: records of a stream of DynamoDB, or a schedule. It fails
-// for an event of another kind, and if closing fails. For failed records its answer names the first record to
-// send again.
+// Invoke handles an event, as a lambda.Handler does: records of a stream of DynamoDB, or a schedule. It fails
+// for an event of another kind, and if closing fails. Failed records are no error: its JSON answer names the
+// first record to send again.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	switch {
 	case h == nil || h.process == nil:
@@ -155,8 +156,8 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
 }
 
-// closeHours closes the due hours, passes a report to Observe, and logs gaps. It fails without a closer, and if
-// closing fails.
+// closeHours closes the due hours, passes a report to Observe, also after a failure, and logs gaps. It fails
+// without a closer, and if closing fails.
 func (h *Handler) closeHours(ctx context.Context) error {
 	if h.closer == nil {
 		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
@@ -183,11 +184,11 @@ type batch struct {
 	report Report
 }
 
-// markFailed marks the record at this index, and all after it, to be sent again.
+// markFailed marks the record at this index, and all after it, to be sent again. An earlier mark stays.
 func (b *batch) markFailed(at int) { b.first = min(b.first, at) }
 
-// addRecords passes the readable records of an event to process, and a report of the batch to Observe. Its
-// answer names the first record to send again.
+// addRecords passes the readable records of an event to process, in order, and a report of the batch to
+// Observe. Its answer names the first record to send again; Lambda sends all after it too.
 func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events.DynamoDBEventResponse {
 	b := &batch{place: make(map[string]int, len(raws)), first: len(raws)}
 	for i, raw := range raws {
@@ -206,8 +207,8 @@ func (h *Handler) addRecords(ctx context.Context, raws []json.RawMessage) events
 }
 
 // readableRecords returns the records to process: the readable ones before the first unreadable one that Lambda
-// sends again. It counts and logs unreadable ones. Later records may change the same item, and must be counted
-// later.
+// sends again. Later ones may change the same item, and must wait. It counts and logs the failed tries of
+// unreadable ones.
 func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	var records []aggregator.Record
 	for i, r := range b.received {
@@ -221,8 +222,8 @@ func (h *Handler) readableRecords(b *batch) []aggregator.Record {
 	return records
 }
 
-// retryOrSkip counts and logs a failed read of the record at an index. It marks the record to be sent again
-// until its tries are used up, and then counts it as skipped.
+// retryOrSkip counts and logs a failed read of the record at an index of b. It marks the record to be sent
+// again until its tries are used up, and then counts it as skipped, once.
 func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 	r := b.received[at]
 	switch h.tries.countFailure(r.id) {
@@ -238,7 +239,7 @@ func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 }
 
 // processRecords passes records to process, and sets the counts in b.report. It marks failed records, so that
-// Lambda sends them again, and logs failures and gaps.
+// Lambda sends them again: all if it is unknown which failed. It logs failures and gaps.
 func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggregator.Record) {
 	result, err := h.process(ctx, records)
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
@@ -276,7 +277,8 @@ func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	}
 }
 
-// reportBatch sets the time, the age and the numbers of records in b.report, and passes it to Observe.
+// reportBatch sets the time, the age of the last record and the numbers of records in b.report, and passes it
+// to Observe.
 func (h *Handler) reportBatch(b *batch) {
 	b.report.At, b.report.Records = h.opts.Now(), len(b.received)
 	b.report.Again = len(b.received) - b.first
@@ -289,9 +291,9 @@ func (h *Handler) reportBatch(b *batch) {
 	h.opts.Logger.Debug("a batch was processed", "report", b.report)
 }
 
-// newResponse returns Lambda's answer with the sequence number of the first record to send again: Lambda sends
-// everything from it on. For a record without a number it has that of the last numbered one before it, or else
-// "", which means the whole batch.
+// newResponse returns Lambda's answer with the sequence number of the first record to send again, or without
+// one if all succeeded. A record without a number has that of the last numbered one before it, or else "", the
+// whole batch.
 func (b *batch) newResponse() events.DynamoDBEventResponse {
 	answer := events.DynamoDBEventResponse{BatchItemFailures: []events.DynamoDBBatchItemFailure{}}
 	if b.first == len(b.received) {

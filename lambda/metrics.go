@@ -26,7 +26,7 @@ func ArchiveMetrics(w io.Writer, table string) func(Report) {
 }
 
 // embedMetrics returns a function that writes a report's metrics to w as one line of JSON. It is safe for
-// concurrent use and ignores errors of w. A nil w discards the lines.
+// concurrent use and ignores errors of w, and reports that cannot be encoded. A nil w discards the lines.
 func embedMetrics(w io.Writer, table string, metrics func(Report) []metric) func(Report) {
 	if w == nil {
 		w = io.Discard
@@ -52,8 +52,8 @@ type metric struct {
 // countMetric returns a metric with a number of items and the unit Count.
 func countMetric(name string, n int) metric { return metric{name, "Count", float64(n)} }
 
-// usageMetrics returns the metrics of a report: of closed hours if it has no records, else of the
-// records.
+// usageMetrics returns the metrics of a report: those of closed hours if it has no records, else those of the
+// records. The stream's age is in seconds.
 func usageMetrics(r Report) []metric {
 	if r.Records == 0 {
 		return []metric{countMetric("HoursClosed", r.Closed), countMetric("HoursFinal", r.Final), countMetric("UsageGaps", r.Gaps)}
@@ -65,13 +65,14 @@ func usageMetrics(r Report) []metric {
 	}
 }
 
-// archiveMetrics returns the metrics of an archiver's report.
+// archiveMetrics returns the metrics of an archiver's report: the numbers of records written, skipped and to
+// come again.
 func archiveMetrics(r Report) []metric {
 	return []metric{countMetric("ArchiveWritten", r.Counted), countMetric("ArchiveSkipped", r.Skipped), countMetric("ArchiveAgain", r.Again)}
 }
 
-// newLine returns the object of a line in CloudWatch's embedded metric format, with the table as the metrics'
-// dimension.
+// newLine returns the JSON object of a line in CloudWatch's embedded metric format, with the table as the
+// metrics' dimension and at as their time.
 func newLine(metrics []metric, table string, at time.Time) map[string]any {
 	line := map[string]any{"TableName": table}
 	var definitions []map[string]string

@@ -10,8 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// FromLambda converts a record of DynamoDB Streams in Lambda's form. Its shard is unknown. It fails for a
-// record without a number, without keys, or with a value without a type.
+// FromLambda converts a record of DynamoDB Streams from Lambda's form to the aggregator's, in whole seconds of
+// UTC. Its shard is unknown. It fails for a record without a sequence number, without keys, or with a value
+// without a type.
 func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
 	if out.Sequence == "" || len(r.Change.Keys) == 0 {
@@ -72,7 +73,8 @@ func convertValue(v events.DynamoDBAttributeValue) (types.AttributeValue, error)
 	}
 }
 
-// convertList converts the values of a list.
+// convertList converts a list from Lambda's form to the SDK's. The error names the index of an element without
+// a type.
 func convertList(from []events.DynamoDBAttributeValue) (types.AttributeValue, error) {
 	values := make([]types.AttributeValue, len(from))
 	for i, v := range from {

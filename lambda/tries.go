@@ -23,8 +23,8 @@ const (
 	skipped                // it was given up before
 )
 
-// countFailure counts a failed read of the record id and returns the verdict: again, skip at the last try, and
-// skipped from then on. It remembers mostKept records and forgets the oldest.
+// countFailure counts a failed read of the record with the id and returns the verdict. It is again, skip at the
+// last try, and skipped from then on. It keeps 10,000 records and forgets the oldest, which begin anew.
 func (t *tries) countFailure(id string) verdict {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // longestAnswer bounds the bytes of an answer that this package reads: an item has at most 400 kB.
 const longestAnswer = 4 << 20
 
-// readAnswer reads the body of a pending answer into w.answer and checks it as the SDK does. It returns false
-// if the SDK has to read the answer, which then has all that was read.
+// readAnswer reads the body of a pending answer into w.answer, closes it and checks it as the SDK does. It
+// returns false if the SDK has to read the answer. The body then still has all bytes, and the error of reading.
 func (a *attempt) readAnswer(w *workspace) bool {
 	r := a.response
 	if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest || r.Body == nil ||
@@ -60,7 +60,8 @@ func (a *attempt) readAnswer(w *workspace) bool {
 	return true
 }
 
-// matchesChecksum reports whether a body has the checksum of its header, if there is one.
+// matchesChecksum reports whether a body has the CRC-32 that header, a decimal number, gives. It is true for an
+// empty header and false for a malformed one.
 func matchesChecksum(body []byte, header string) bool {
 	if header == "" {
 		return true
@@ -69,8 +70,8 @@ func matchesChecksum(body []byte, header string) bool {
 	return err == nil && uint32(sum) == crc32.ChecksumIEEE(body)
 }
 
-// replaceBody gives the answer a new body of the bytes that were read, for the SDK. The body ends with the
-// error of the reading.
+// replaceBody gives the pending answer a new body for the SDK: a copy of the bytes that were read. The body
+// ends with err, or with io.EOF if that is nil.
 func (a *attempt) replaceBody(read []byte, err error) {
 	a.response.Body = io.NopCloser(io.MultiReader(bytes.NewReader(bytes.Clone(read)), &failingReader{cmp.Or(err, io.EOF)}))
 }
@@ -80,7 +81,8 @@ type failingReader struct{ err error }
 // Read returns 0 and the reader's error.
 func (f *failingReader) Read([]byte) (int, error) { return 0, f.err }
 
-// newConditionError returns the error of a failed condition, wrapped as the SDK does.
+// newConditionError returns the error of a failed condition of an UpdateItem, wrapped as the SDK does, with the
+// answer and its request id.
 func newConditionError(failed *types.ConditionalCheckFailedException, r *http.Response) *smithy.OperationError {
 	return &smithy.OperationError{ServiceID: dynamodb.ServiceID, OperationName: "UpdateItem", Err: &awshttp.ResponseError{
 		ResponseError: &smithyhttp.ResponseError{Response: &smithyhttp.Response{Response: r}, Err: failed},

@@ -41,9 +41,10 @@ type attempt struct {
 // of a call that it goes on with.
 var attempts = sync.Pool{New: func() any { return new(attempt) }}
 
-// update sends the try, and returns its result if that is a success or a failed condition. It returns false if
-// the SDK has to go on, with the outcome of the try if one was sent.
-func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error, bool) {
+// sendUpdate sends the try, and returns its result and true if that is a success or a failed condition. It
+// returns false if the SDK has to continue, with the token, credentials and outcome of the try kept in a. It
+// sends nothing without a usable template.
+func (a *attempt) sendUpdate(ctx context.Context, in *dynamodb.UpdateItemInput) (*dynamodb.UpdateItemOutput, error, bool) {
 	retryer, ok := a.options.Retryer.(aws.RetryerV2)
 	if !ok || ctx.Err() != nil {
 		return nil, nil, false
@@ -58,7 +59,7 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 	if a.credentialsErr != nil {
 		return nil, nil, false
 	}
-	k := keyOf(&a.credentials, a.options.Retryer)
+	k := newTemplateKey(&a.credentials, a.options.Retryer)
 	t := a.client.findTemplate(k)
 	if t == nil {
 		a.learns = &k
@@ -67,16 +68,17 @@ func (a *attempt) update(ctx context.Context, in *dynamodb.UpdateItemInput) (*dy
 		return nil, nil, false
 	}
 	w := workspaces.Get().(*workspace)
-	defer w.free()
+	defer w.returnToPool()
 	if w.body, ok = appendUpdate(w.body[:0], in); !ok {
 		return nil, nil, false
 	}
 	a.response, a.err = a.client.exchange(a.options.HTTPClient, t.newRequest(ctx, w, &a.credentials, retryer.MaxAttempts(), a.skewNow())) //nolint:bodyclose // readAnswer or the SDK closes it
 	a.pending = true
-	return a.finish(w, retryer)
+	return a.finishTry(w, retryer)
 }
 
-// skewNow returns the offset of DynamoDB's clock to sign with; 0 if the client does not correct it.
+// skewNow returns the offset of DynamoDB's clock from this machine's to sign with. It is 0 if the client does
+// not correct it.
 func (a *attempt) skewNow() time.Duration {
 	if a.options.DisableClockSkewCorrection {
 		return 0
@@ -84,7 +86,8 @@ func (a *attempt) skewNow() time.Duration {
 	return a.client.skew.value()
 }
 
-// exchange sends a request through an HTTP client, and updates the client's clock offset by the answer.
+// exchange sends a request through an HTTP client and returns its answer or error. An answer with a Date also
+// updates the client's clock offset.
 func (c *Client) exchange(client aws.HTTPClient, r *http.Request) (*http.Response, error) {
 	asked := time.Now()
 	answer, err := client.Do(r)
@@ -94,9 +97,9 @@ func (c *Client) exchange(client aws.HTTPClient, r *http.Request) (*http.Respons
 	return answer, err
 }
 
-// finish reads the answer, returns the token of the try, and ends the call, if the answer is a success or a
-// failed condition. It returns false for any other answer, which the SDK then reads.
-func (a *attempt) finish(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateItemOutput, error, bool) {
+// finishTry reads the answer of a try. For a success or a failed condition it returns the token to the retryer,
+// and the result with true. It returns false for any other answer, with its body restored for the SDK.
+func (a *attempt) finishTry(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateItemOutput, error, bool) {
 	if a.err != nil || a.response == nil || !a.readAnswer(w) {
 		return nil, nil, false //nolint:nilerr // the SDK returns it, or tries again
 	}
@@ -115,9 +118,10 @@ func (a *attempt) finish(w *workspace, retryer aws.RetryerV2) (*dynamodb.UpdateI
 	return nil, nil, false
 }
 
-// handOver prepares the SDK's call that goes on from the attempt, and returns its context. If the
-// context has ended, the SDK would not look at a pending outcome, and would not have signed it.
-func (a *attempt) handOver(ctx context.Context) context.Context {
+// prepareSDK changes the call's options so that the SDK continues from the attempt: its HTTP client, retryer
+// and credentials. It returns the context for the SDK, which does not end while the SDK has to take over a part
+// of the attempt.
+func (a *attempt) prepareSDK(ctx context.Context) context.Context {
 	o := &a.options
 	a.next, o.HTTPClient = o.HTTPClient, a
 	if _, free := o.Retryer.(*retry.Standard); free {
@@ -134,12 +138,12 @@ func (a *attempt) handOver(ctx context.Context) context.Context {
 	return ctx
 }
 
-// isHeld reports whether the SDK has still to take over the token or the credentials of the try. It
-// takes over the outcome after these, without looking at the context in between.
+// isHeld reports whether the SDK has still to take over the token or the credentials of the try. It takes over
+// the outcome right after these, without a look at the context.
 func (a *attempt) isHeld() bool { return a.hasToken || a.retrieved }
 
-// Do implements aws.HTTPClient. It returns the pending outcome once, and else sends the SDK's request. It makes
-// the template from the first one sent.
+// Do returns the pending outcome of the try once, and afterwards sends the SDK's requests, as an
+// aws.HTTPClient. If the attempt has no template, it first makes one from the first request.
 func (a *attempt) Do(r *http.Request) (*http.Response, error) {
 	if a.pending {
 		a.pending = false

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// decodeUpdate decodes the body of a success. It returns false for a body that DynamoDB does not send to a
-// plain request; the SDK then judges it.
+// decodeUpdate decodes the JSON body of a success. It returns false for a body that DynamoDB does not send to a
+// plain request, or with anything unusual; the SDK then reads it.
 func decodeUpdate(body []byte) (*dynamodb.UpdateItemOutput, bool) {
 	out := &dynamodb.UpdateItemOutput{}
 	d := newDecoder(body)
@@ -78,8 +78,9 @@ func (d *decoder) skipSpace() byte {
 	return 0
 }
 
-// skip skips white space and then c, and returns true. It returns false if another byte is next.
-func (d *decoder) skip(c byte) bool {
+// skipByte skips white space and then c, and returns true. It returns false, after the white space, if another
+// byte is next.
+func (d *decoder) skipByte(c byte) bool {
 	if d.skipSpace() != c {
 		return false
 	}
@@ -90,46 +91,46 @@ func (d *decoder) skip(c byte) bool {
 // atEnd skips white space, and reports whether the text ends there.
 func (d *decoder) atEnd() bool { d.skipSpace(); return d.at == len(d.text) }
 
-// readObject reads an object, and calls member for each name, to read the value. It returns false if the next
-// text is something else, or if member fails.
+// readObject reads an object and calls member with each name in order, to read the value. It returns false if
+// the next text is not an object, or if member does.
 func (d *decoder) readObject(member func(name string) bool) bool {
-	if !d.skip('{') {
+	if !d.skipByte('{') {
 		return false
 	}
-	if d.skip('}') {
+	if d.skipByte('}') {
 		return true
 	}
 	for {
 		var name string
-		if !d.readString(&name) || !d.skip(':') || !member(name) {
+		if !d.readString(&name) || !d.skipByte(':') || !member(name) {
 			return false
 		}
-		if d.skip('}') {
+		if d.skipByte('}') {
 			return true
 		}
-		if !d.skip(',') {
+		if !d.skipByte(',') {
 			return false
 		}
 	}
 }
 
-// readList reads a list, and calls element to read each value. It returns false if the next text is no such
-// list, or if element fails.
+// readList reads a list and calls element to read each value in order. It returns false if the next text is not
+// a list, or if element does.
 func (d *decoder) readList(element func() bool) bool {
-	if !d.skip('[') {
+	if !d.skipByte('[') {
 		return false
 	}
-	if d.skip(']') {
+	if d.skipByte(']') {
 		return true
 	}
 	for {
 		if !element() {
 			return false
 		}
-		if d.skip(']') {
+		if d.skipByte(']') {
 			return true
 		}
-		if !d.skip(',') {
+		if !d.skipByte(',') {
 			return false
 		}
 	}
@@ -137,7 +138,7 @@ func (d *decoder) readList(element func() bool) bool {
 
 // readString reads a string of printable ASCII without escapes into v. It returns false for anything else.
 func (d *decoder) readString(v *string) bool {
-	if !d.skip('"') {
+	if !d.skipByte('"') {
 		return false
 	}
 	for i := d.at; i < len(d.text); i++ {
@@ -153,8 +154,8 @@ func (d *decoder) readString(v *string) bool {
 	return false
 }
 
-// readWord reads true or false into v. It returns false for anything else.
-func (d *decoder) readWord(v *bool) bool {
+// readBool reads true or false into v. It returns false for anything else, and then leaves v as it was.
+func (d *decoder) readBool(v *bool) bool {
 	d.skipSpace()
 	rest := d.text[d.at:]
 	for _, word := range [...]string{"true", "false"} {
@@ -178,8 +179,8 @@ func (d *decoder) readBlob(v *[]byte) bool {
 	return err == nil
 }
 
-// readItem reads an item, or the content of a map, into a new Go map of attribute values. It returns false for
-// anything else.
+// readItem reads an item, or the content of a map, into a new Go map of attribute values, which it stores in
+// *m. It returns false for anything else.
 func (d *decoder) readItem(m *map[string]types.AttributeValue) bool {
 	*m = make(map[string]types.AttributeValue, 2*atOnce)
 	return d.readObject(func(name string) bool {
@@ -189,7 +190,8 @@ func (d *decoder) readItem(m *map[string]types.AttributeValue) bool {
 	})
 }
 
-// readValue reads one attribute value. ok is false for an unknown type, and for more than 32 levels of nesting.
+// readValue reads one attribute value with its type. It returns false for an unknown type or two types, and for
+// more than 32 levels of nesting.
 func (d *decoder) readValue() (v types.AttributeValue, ok bool) {
 	if d.depth++; d.depth > deepest {
 		return nil, false
@@ -200,23 +202,23 @@ func (d *decoder) readValue() (v types.AttributeValue, ok bool) {
 		}
 		switch kind {
 		case "N":
-			n := nextOf(&d.numbers)
+			n := takeValue(&d.numbers)
 			v = n
 			return d.readString(&n.Value)
 		case "S":
-			s := nextOf(&d.strings)
+			s := takeValue(&d.strings)
 			v = s
 			return d.readString(&s.Value)
 		}
-		return d.readRare(kind, &v)
+		return d.readOtherValue(kind, &v)
 	})
 	d.depth--
 	return v, ok && v != nil
 }
 
-// readRare reads the content of a value that is neither a number nor a string into v. It returns false for an
-// unknown kind.
-func (d *decoder) readRare(kind string, v *types.AttributeValue) bool {
+// readOtherValue reads the content of a value of type kind, neither a number nor a string, into a new *v. It
+// returns false for an unknown kind or malformed content.
+func (d *decoder) readOtherValue(kind string, v *types.AttributeValue) bool {
 	switch kind {
 	case "B":
 		b := &types.AttributeValueMemberB{}
@@ -225,11 +227,11 @@ func (d *decoder) readRare(kind string, v *types.AttributeValue) bool {
 	case "BOOL":
 		b := &types.AttributeValueMemberBOOL{}
 		*v = b
-		return d.readWord(&b.Value)
+		return d.readBool(&b.Value)
 	case "NULL":
 		n := &types.AttributeValueMemberNULL{}
 		*v = n
-		return d.readWord(&n.Value)
+		return d.readBool(&n.Value)
 	case "M":
 		m := &types.AttributeValueMemberM{}
 		*v = m
@@ -274,8 +276,9 @@ func (d *decoder) readStrings(list *[]string) bool {
 	})
 }
 
-// nextOf returns the next value of the room, which it fills anew when it is used up.
-func nextOf[T any](room *[]T) *T {
+// takeValue returns the next unused value of the room, and removes it there. It allocates eight at once when
+// the room is used up.
+func takeValue[T any](room *[]T) *T {
 	if len(*room) == 0 {
 		*room = make([]T, atOnce)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// appendUpdate appends the JSON body of a request to b, as the SDK writes it. It returns false for values that
-// the SDK cannot write.
+// appendUpdate appends the JSON body of an UpdateItem request to b, as the SDK writes it. It returns false for
+// values that the SDK cannot write. in must pass isPlainUpdate.
 func appendUpdate(b []byte, in *dynamodb.UpdateItemInput) (_ []byte, ok bool) {
 	b = append(b, '{')
 	if in.ConditionExpression != nil {
@@ -46,7 +46,8 @@ func appendUpdate(b []byte, in *dynamodb.UpdateItemInput) (_ []byte, ok bool) {
 	return append(b, '}'), true
 }
 
-// closeList ends a list whose members each ended with a comma.
+// closeList ends a list or object with a comma after each member: end replaces the last comma in place, or
+// follows an empty list.
 func closeList(b []byte, end byte) []byte {
 	if b[len(b)-1] == ',' {
 		b[len(b)-1] = end
@@ -55,8 +56,8 @@ func closeList(b []byte, end byte) []byte {
 	return append(b, end)
 }
 
-// appendMap appends a map of attribute values in JSON. It returns false for a value that appendValue cannot
-// write.
+// appendMap appends a map of attribute values to b in JSON, in random order. It returns false for a value that
+// appendValue cannot write.
 func appendMap(b []byte, m map[string]types.AttributeValue) (_ []byte, ok bool) {
 	b = append(b, '{')
 	for k, v := range m {
@@ -69,7 +70,8 @@ func appendMap(b []byte, m map[string]types.AttributeValue) (_ []byte, ok bool) 
 	return closeList(b, '}'), true
 }
 
-// appendValue appends one attribute value in JSON. It returns false for nil, and for an unknown type.
+// appendValue appends one attribute value with its type to b in JSON. It returns false for nil, an unknown
+// type, or one of these inside a map or list.
 func appendValue(b []byte, v types.AttributeValue) (_ []byte, ok bool) {
 	switch v := v.(type) {
 	case *types.AttributeValueMemberN:
@@ -111,6 +113,7 @@ func appendValue(b []byte, v types.AttributeValue) (_ []byte, ok bool) {
 	return append(b, '}'), true
 }
 
+// appendStrings appends strings in JSON and a closing bracket to b; the caller has appended the opening one.
 func appendStrings(b []byte, list []string) []byte {
 	for _, s := range list {
 		b = append(appendString(b, s), ',')
@@ -118,6 +121,7 @@ func appendStrings(b []byte, list []string) []byte {
 	return closeList(b, ']')
 }
 
+// appendBool appends true or false to b, as in JSON.
 func appendBool(b []byte, v bool) []byte {
 	if v {
 		return append(b, "true"...)
@@ -125,7 +129,7 @@ func appendBool(b []byte, v bool) []byte {
 	return append(b, "false"...)
 }
 
-// appendBlob appends bytes as a string in base64, or null for nil.
+// appendBlob appends bytes to b as a JSON string in base64, or null for nil.
 func appendBlob(b, v []byte) []byte {
 	if v == nil {
 		return append(b, "null"...)
@@ -133,7 +137,7 @@ func appendBlob(b, v []byte) []byte {
 	return append(base64.StdEncoding.AppendEncode(append(b, '"'), v), '"')
 }
 
-// appendString appends a string in JSON, with the SDK's escapes.
+// appendString appends s to b as a quoted JSON string, with the SDK's escapes. An invalid byte becomes U+FFFD.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	for i := 0; i < len(s); i++ {
@@ -147,7 +151,8 @@ func appendString(b []byte, s string) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendEscaped appends the rest of a string that has characters to escape, and the quotation mark.
+// appendEscaped appends s, the rest of a string that has characters to escape, and the closing quotation mark
+// to b.
 func appendEscaped(b []byte, s string) []byte {
 	for _, c := range s {
 		switch {

@@ -63,7 +63,9 @@ func New(client *dynamodb.Client) *Client {
 	return c
 }
 
-// UpdateItem changes one item, as the SDK's client does. It applies each function once.
+// UpdateItem changes one item, as the SDK's client does, with its own request if that is plain, else through
+// the SDK. An answer other than a success or a failed condition goes to the SDK too. It applies each function
+// once.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, fns ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	if !c.isPlain || in == nil || !isPlainUpdate(in) {
 		return c.Client.UpdateItem(ctx, in, fns...)
@@ -74,17 +76,18 @@ func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, f
 		fn(&a.options)
 	}
 	if c.followsBase(&a.options) && c.skew.isSmall() {
-		if out, err, done := a.update(ctx, in); done {
+		if out, err, done := a.sendUpdate(ctx, in); done {
 			*a = attempt{}
 			attempts.Put(a)
 			return out, err
 		}
 	}
-	ctx = a.handOver(ctx)
+	ctx = a.prepareSDK(ctx)
 	return c.Client.UpdateItem(ctx, in, func(o *dynamodb.Options) { *o = a.options })
 }
 
-// isPlainUpdate reports whether a request has only the parameters that this package encodes.
+// isPlainUpdate reports whether a request has only the parameters that this package encodes, with a table by
+// name and a key.
 func isPlainUpdate(in *dynamodb.UpdateItemInput) bool {
 	return in.TableName != nil && in.Key != nil && !strings.HasPrefix(*in.TableName, "arn:") &&
 		in.AttributeUpdates == nil && in.Expected == nil && in.ConditionalOperator == "" &&
@@ -104,7 +107,8 @@ func (c *Client) findTemplate(k templateKey) *template {
 // mostTemplates bounds the templates of a client. One stands for an account, so few are needed.
 const mostTemplates = 16
 
-// addTemplate adds a learned template, unless its key has one or the client has 16.
+// addTemplate adds a learned template, also a refused one. It does nothing if its key has one already or the
+// client has 16.
 func (c *Client) addTemplate(t *template) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

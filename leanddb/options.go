@@ -19,8 +19,9 @@ const lambdaVariable = "AWS_LAMBDA_FUNCTION_NAME"
 // standard are the options of a client without settings.
 var standard = dynamodb.New(dynamodb.Options{Credentials: aws.CredentialsProviderFunc(nil)}).Options()
 
-// isPlain reports whether the SDK sends the requests of a client with these options without code of
-// the user, other than credentials, HTTP client and retryer, and in a form that this package knows.
+// isPlain reports whether the SDK sends the requests of a client with these options in a form that this package
+// knows. The options must have no code of the user except credentials, HTTP client and retryer. It is false in
+// AWS Lambda.
 func isPlain(o *dynamodb.Options) bool {
 	if _, inLambda := os.LookupEnv(lambdaVariable); inLambda {
 		return false
@@ -32,14 +33,15 @@ func isPlain(o *dynamodb.Options) bool {
 		isSameType(o.AuthSchemeResolver, standard.AuthSchemeResolver) && isSameType(o.Protocol, standard.Protocol) &&
 		len(o.AuthSchemes) == 1 && isSameType(o.AuthSchemes[0], standard.AuthSchemes[0]) &&
 		isSameType(o.AuthSchemes[0].Signer(), standard.AuthSchemes[0].Signer()) &&
-		len(o.AuthSchemePreference) == 0 && isSilent(o)
+		len(o.AuthSchemePreference) == 0 && isUnobserved(o)
 }
 
+// isSameType reports whether a and b have the same dynamic type; two nil values have.
 func isSameType(a, b any) bool { return reflect.TypeOf(a) == reflect.TypeOf(b) }
 
-// isSilent reports whether nothing of the user's observes or changes requests between the call and
-// the HTTP client.
-func isSilent(o *dynamodb.Options) bool {
+// isUnobserved reports whether nothing of the user's observes or changes requests between the call and the HTTP
+// client: no meter, tracer, log, interceptor or compression.
+func isUnobserved(o *dynamodb.Options) bool {
 	_, unmetered := o.MeterProvider.(metrics.NopMeterProvider)
 	_, untraced := o.TracerProvider.(*tracing.NopTracerProvider)
 	return unmetered && untraced && o.ClientLogMode == 0 && len(o.APIOptions) == 0 && hasNoInterceptors(&o.Interceptors) &&
@@ -54,14 +56,15 @@ func hasNoInterceptors(i *smithyhttp.InterceptorRegistry) bool {
 		len(i.BeforeDeserialization)+len(i.AfterDeserialization)+len(i.AfterAttempt)+len(i.AfterExecution) == 0
 }
 
-// followsBase reports whether the options of one call differ from those of the client only in the
-// HTTP client, the retryer, the checks of answers, and in settings that do not change UpdateItem.
+// followsBase reports whether the options of one call differ from the client's only where UpdateItem allows it.
+// Those are the HTTP client, the retryer, the checks of answers, and unrelated settings. It is false for the
+// adaptive retry mode.
 func (c *Client) followsBase(o *dynamodb.Options) bool {
 	b := &c.base
 	if _, adaptive := o.Retryer.(*retry.AdaptiveMode); adaptive {
 		return false
 	}
-	return isSilent(o) && o.Region == b.Region && o.AppID == b.AppID && o.BaseEndpoint == b.BaseEndpoint &&
+	return isUnobserved(o) && o.Region == b.Region && o.AppID == b.AppID && o.BaseEndpoint == b.BaseEndpoint &&
 		o.AccountIDEndpointMode == b.AccountIDEndpointMode && o.EndpointOptions == b.EndpointOptions &&
 		o.EndpointResolver == nil && //nolint:staticcheck // users may have it still
 		o.EndpointResolverV2 == b.EndpointResolverV2 &&
@@ -74,7 +77,8 @@ func (c *Client) followsBase(o *dynamodb.Options) bool {
 // provider is a provider of credentials that can be compared.
 type provider struct{ aws.CredentialsProvider }
 
-// ProviderSources implements aws.CredentialProviderSource. The User-Agent names the sources.
+// ProviderSources returns the sources of the wrapped credentials, which the User-Agent names. It is nil if the
+// wrapped provider does not name them.
 func (p *provider) ProviderSources() []aws.CredentialSource {
 	if named, ok := p.CredentialsProvider.(aws.CredentialProviderSource); ok {
 		return named.ProviderSources()

@@ -15,8 +15,9 @@ type workspace struct {
 // mostKept bounds the bytes of a workspace that is used again.
 const mostKept = 64 << 10
 
-// free puts the workspace into the pool for another request, unless it has grown above 64 KiB.
-func (w *workspace) free() {
+// returnToPool puts the workspace into the pool for another request, unless body and answer have grown above 64
+// KiB. The caller must not use it afterwards.
+func (w *workspace) returnToPool() {
 	if cap(w.body)+cap(w.answer) <= mostKept {
 		workspaces.Put(w)
 	}
@@ -35,7 +36,8 @@ const blockSize = sha256.BlockSize
 // signer is a key of HMAC-SHA256, in the two forms that the sum needs.
 type signer struct{ inner, outer [blockSize]byte }
 
-// newSigner returns the signer of a key of HMAC-SHA256.
+// newSigner returns the signer of a key of HMAC-SHA256, with the padded forms of the key computed once. A key
+// above 64 bytes counts by its hash.
 func newSigner(key []byte) *signer {
 	if len(key) > blockSize {
 		sum := sha256.Sum256(key)
@@ -64,7 +66,8 @@ type signingKey struct {
 	signer      *signer
 }
 
-// deriveKey returns the key with which credentials sign requests of one day.
+// deriveKey returns the key with which a secret signs requests of one day, region and service, by Signature
+// Version 4. It is kept with secret and day.
 func deriveKey(secret, day, region, service string) *signingKey {
 	k := newSigner([]byte("AWS4" + secret))
 	for _, part := range [...]string{day, region, service, "aws4_request"} {

@@ -28,14 +28,15 @@ type parsedDate struct {
 	at   time.Time
 }
 
-// value returns the offset of DynamoDB's clock to this machine's, by the last answer.
+// value returns the offset of DynamoDB's clock from this machine's, by the last answer: positive if DynamoDB's
+// is ahead, 0 before any.
 func (s *skew) value() time.Duration { return time.Duration(s.offset.Load()) }
 
 // isSmall reports whether the offset is at most a minute, so that this package may sign with it.
 func (s *skew) isSmall() bool { return s.value().Abs() <= mostSkew }
 
-// observe updates the offset from the Date of an answer that came at now to a request of asked. It ignores an
-// answer without a Date, a cached one, and one that took more than 15 minutes.
+// observe sets the offset from the Date in the header of an answer that came at now to a request sent at asked.
+// It ignores an answer without a valid Date, a cached one (with Age), and one that took more than 15 minutes.
 func (s *skew) observe(header http.Header, asked, now time.Time) {
 	text := header.Get("Date")
 	if text == "" || header.Get("Age") != "" || now.Sub(asked) > longestRequest {

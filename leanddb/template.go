@@ -51,8 +51,9 @@ type templateKey struct {
 	isStandard bool
 }
 
-// signingKeyOf returns the key of the template for requests with these credentials and this retryer.
-func keyOf(c *aws.Credentials, r aws.Retryer) templateKey {
+// newTemplateKey returns the key of the template for requests with these credentials and this retryer. It has
+// the account, and whether there are a session token and the standard retryer.
+func newTemplateKey(c *aws.Credentials, r aws.Retryer) templateKey {
 	_, isStandard := r.(*retry.Standard)
 	return templateKey{c.AccountID, c.SessionToken != "", isStandard}
 }
@@ -81,8 +82,9 @@ type signedField struct {
 // variable has the values of one request's variable fields.
 type variable struct{ invocation, attempt, date, token, length string }
 
-// valueOf returns the function that reads a field which differs between requests; nil for a constant field.
-func valueOf(field string) func(*variable) string {
+// fieldReader returns the function that reads a header field which differs between requests from a variable. It
+// is nil for a constant field.
+func fieldReader(field string) func(*variable) string {
 	switch field {
 	case invocationField:
 		return func(v *variable) string { return v.invocation }
@@ -98,15 +100,15 @@ func valueOf(field string) func(*variable) string {
 	return nil
 }
 
-// learnTemplate makes the template of the SDK's first request, which credentials c signed. The template is
-// refused if the request has unknown parts, or if its signature cannot be computed from them. It reads the
-// request's body and puts a copy in its place.
+// learnTemplate returns the template of the SDK's request r, which credentials c signed. It is refused if the
+// request has unknown parts, or if its signature cannot be computed from them. It reads the request's body and
+// puts a copy in its place.
 func learnTemplate(k templateKey, r *http.Request, c *aws.Credentials) *template {
 	t := &template{key: k, refused: true}
 	body, err := io.ReadAll(r.Body)
 	r.Body.Close()
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	if err != nil || !isUsual(r, len(body)) || !t.readAuthorization(r.Header.Get(authorizationField), c.AccessKeyID) {
+	if err != nil || !isKnownForm(r, len(body)) || !t.readAuthorization(r.Header.Get(authorizationField), c.AccessKeyID) {
 		return t
 	}
 	t.request = http.Request{Method: r.Method, URL: cloneURL(r.URL), Host: r.Host, Header: maps.Clone(r.Header)}
@@ -117,15 +119,16 @@ func learnTemplate(k templateKey, r *http.Request, c *aws.Credentials) *template
 		t.request.Header[name] = values[:len(values):len(values)]
 	}
 	t.path = r.URL.Path
-	t.listSigned(r)
+	t.setSignedFields(r)
 	v := variable{r.Header.Get(invocationField), r.Header.Get(attemptField), r.Header.Get(dateField), r.Header.Get(tokenField), strconv.Itoa(len(body))}
 	w := &workspace{body: body}
 	t.refused = string(t.signRequest(w, &v, c)) != r.Header.Get(authorizationField)
 	return t
 }
 
-// isUsual reports whether a request of the SDK has the form that newRequest makes.
-func isUsual(r *http.Request, length int) bool {
+// isKnownForm reports whether a request of the SDK, with a body of length bytes, has the method, path, target
+// and header fields that newRequest makes.
+func isKnownForm(r *http.Request, length int) bool {
 	u, h := r.URL, r.Header
 	for _, values := range h {
 		if len(values) != 1 {
@@ -149,8 +152,8 @@ func cloneURL(u *url.URL) *url.URL {
 	return &c
 }
 
-// readAuthorization sets the template's scope, region and service from a signature by the key with an id. It
-// returns false for a text of another form.
+// readAuthorization sets the template's scope, region and service from text, the field Authorization of a
+// signature by the access key id. It returns false for a text of another form.
 func (t *template) readAuthorization(text, id string) bool {
 	text, isV4 := strings.CutPrefix(text, algorithm+" Credential="+id+"/")
 	text, _, hasFields := strings.Cut(text, ", SignedHeaders=")
@@ -162,8 +165,9 @@ func (t *template) readAuthorization(text, id string) bool {
 	return parts[3] == "aws4_request"
 }
 
-// listSigned sets the template's signed fields, sorted, from those of the SDK's request.
-func (t *template) listSigned(r *http.Request) {
+// setSignedFields sets the template's signed fields and their names, sorted, from those of the SDK's request,
+// with Host and Content-Length.
+func (t *template) setSignedFields(r *http.Request) {
 	host := r.Host
 	if host == "" {
 		host = r.URL.Host
@@ -179,7 +183,7 @@ func (t *template) listSigned(r *http.Request) {
 	for _, name := range fields {
 		low := strings.ToLower(name)
 		t.names += ";" + low
-		if value := valueOf(name); value != nil {
+		if value := fieldReader(name); value != nil {
 			t.signed = append(t.signed, signedField{low + ":", value})
 		} else {
 			t.signed = append(t.signed, signedField{low + ":" + constants[name], nil})
@@ -188,9 +192,9 @@ func (t *template) listSigned(r *http.Request) {
 	t.names = t.names[1:]
 }
 
-// newRequest makes the request with the body of w, signed at now plus the offset. most is the number
-// of tries that the retryer allows. The request has a copy of the body, because an HTTP client may read
-// it after its answer. By its type net/http sees that it is in memory, and sends it with the header.
+// newRequest returns a new request with a copy of the body of w, signed now plus the offset. An HTTP client may
+// read the copy after its answer. It uses the memory of w; most is the number of tries that the retryer allows,
+// 0 for any.
 func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credentials, most int, offset time.Duration) *http.Request {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -230,7 +234,7 @@ func (t *template) newRequest(ctx context.Context, w *workspace, c *aws.Credenti
 	return r
 }
 
-// appendUUID appends the text of an id.
+// appendUUID appends an id to b in the text form of a UUID, in lower case.
 func appendUUID(b []byte, id *[16]byte) []byte {
 	for i, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {
 		if i > 0 {
@@ -241,8 +245,8 @@ func appendUUID(b []byte, id *[16]byte) []byte {
 	return b
 }
 
-// signRequest returns the value of the field Authorization for a request with the body of w. The bytes are in
-// the memory of w, and valid until its next use.
+// signRequest returns the value of the field Authorization for a request with the body of w and the fields v.
+// The bytes are in the memory of w, and valid until its next use.
 func (t *template) signRequest(w *workspace, v *variable, c *aws.Credentials) []byte {
 	b := append(append(append(w.canonical[:0], "POST\n"...), t.path...), "\n\n"...)
 	for i := range t.signed {

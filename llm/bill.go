@@ -5,9 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// billOf returns the exact cost of a usage at price p. It is billed at the tier that the usage reports, else at
-// asked, the requested tier, else at the standard one. A tier or tool without a price costs as much as the
-// dearest.
+// billOf returns the exact cost of a usage at price p, in pico-dollars. The tier is the reported one, else
+// asked, the requested one, else the standard one. A tier or tool without a price costs as much as the dearest.
 func billOf(p prices.CallPrice, u Usage, asked string) money.Picos {
 	tier, named := tierOf(u.ServiceTier)
 	if !named {
@@ -40,18 +39,18 @@ var withoutFee = map[string]bool{
 	"url_context": true, // Google: "URL context", pricing; 2026-11
 }
 
-// feeOf returns the fee of one use of a tool in micro-dollars. It returns false if the tool has no price and
-// is not known to be free.
-func feeOf(p prices.CallPrice, tool string) (micros int64, known bool) {
+// toolFee returns the fee of one use of a tool in micro-dollars, 0 for a tool known to be free. It returns
+// false for one without a price. An operator's own price wins.
+func toolFee(p prices.CallPrice, tool string) (micros int64, known bool) {
 	micros, known = p.Tools[tool]
 	return micros, known || withoutFee[tool]
 }
 
-// feesOf returns the exact cost of tool uses, given by tool name. A tool without a price that is not known to
-// be free costs as much as the dearest tool of p.
+// feesOf returns the exact cost of tool uses in pico-dollars; tools has the uses by tool name. A tool without a
+// price that is not known to be free costs as much as the dearest tool of p.
 func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	for name, uses := range tools {
-		each, known := feeOf(p, name)
+		each, known := toolFee(p, name)
 		for _, micros := range p.Tools {
 			if !known {
 				each = max(each, micros)
@@ -62,8 +61,8 @@ func feesOf(p prices.CallPrice, tools map[string]int64) (sum money.Picos) {
 	return sum
 }
 
-// tierOf returns the name that prices use for a service tier, "" for the standard one. It returns false for
-// "" and "auto", which name no tier.
+// tierOf returns the name that prices use for a service tier: "" for the standard one, and an unknown name
+// unchanged. It returns false for "" and "auto", which name no tier.
 func tierOf(name string) (tier string, named bool) {
 	switch name {
 	case "", "auto":
@@ -74,9 +73,9 @@ func tierOf(name string) (tier string, named bool) {
 	return name, true
 }
 
-// billingTiers returns the tiers at which a call may be billed, of which the dearest counts: its own tier
-// and, for a long context, the standard one too. It returns nil, which means all tiers, if its own tier has
-// no price.
+// billingTiers returns the tiers at which a call may be billed; the caller takes the dearest. They are its own
+// and, for an input with a long-context price, the standard one. It returns nil, which means all tiers, if its
+// own tier has no price.
 func billingTiers(p prices.CallPrice, tier string, inputTokens int64) []string {
 	if !p.HasTier(tier) {
 		return nil

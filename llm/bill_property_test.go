@@ -89,7 +89,8 @@ func drawUsage(t *rapid.T, e llm.Estimate) llm.Usage {
 	return u
 }
 
-// billOf is the bill of a usage in a tier, computed apart: exactly, and rounded up once.
+// billOf returns the exact cost of a usage at price p, in pico-dollars. The tier is the reported one, else
+// asked, the requested one, else the standard one. A tier or tool without a price costs as much as the dearest.
 func billOf(p prices.CallPrice, u llm.Usage, tier string) int64 {
 	if tier == "default" || tier == "auto" {
 		tier = ""

@@ -5,8 +5,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// highestCost returns the highest possible cost of a call, an exact amount of money, or a *ValidationError that
-// names the missing bound.
+// highestCost returns the highest possible cost of a call, exact in pico-dollars. If the cost has no bound, it
+// returns a *ValidationError that names the missing one.
 func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	if err := checkBounded(p, e); err != nil {
 		return money.Picos{}, err
@@ -14,8 +14,8 @@ func highestCost(p prices.CallPrice, e Estimate) (money.Picos, error) {
 	return dearestCost(p, e, e.mostOutput()), nil
 }
 
-// dearestCost returns the exact cost of an estimate's longest prompt at its dearest input class, of output
-// tokens, and of all uses of tools.
+// dearestCost returns the exact cost, in pico-dollars, of an estimate's longest prompt at its dearest input
+// class. It includes the given output tokens and all uses of tools.
 func dearestCost(p prices.CallPrice, e Estimate, output int64) money.Picos {
 	rates, sound := ratesOf(p, e)
 	input := max(rates.Input, rates.CacheRead, rates.CacheWrite5m)
@@ -53,7 +53,7 @@ func checkBounded(p prices.CallPrice, e Estimate) error {
 		return invalid("estimate.AddedTokens", "is 0, but what tools bring in is input too; give the most that it can be")
 	}
 	for name, uses := range e.Tools {
-		if _, known := feeOf(p, name); !known {
+		if _, known := toolFee(p, name); !known {
 			return invalid("estimate.Tools["+name+"]", "has no price for this model; leave the tool out, or add it to the price")
 		}
 		if uses == 0 {

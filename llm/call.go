@@ -75,8 +75,8 @@ func (c *Call) Settle(ctx context.Context, usage Usage) error {
 	return err
 }
 
-// settleLocked is Settle under the call's lock. It fails with ErrEnded or *UnsettledError. The caller runs
-// the returned callback, which calls OnSettled, after the lock is released.
+// settleLocked settles the call like Settle, under the call's lock, and fails with ErrEnded or *UnsettledError.
+// It returns a callback, never nil, which calls OnSettled; the caller runs it after the lock is released.
 func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,9 +88,9 @@ func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error),
 	}
 	ctx, cancel := c.guard.lastingContext(ctx)
 	defer cancel()
-	amounts, measureErr := c.recordAmounts()
+	amounts, measureErr := c.measureRecord()
 	countErr, leaseErr := runTogether(
-		func() error { return c.handOver(ctx) },
+		func() error { return c.handOverRecord(ctx) },
 		func() error {
 			if measureErr != nil {
 				return measureErr
@@ -102,9 +102,9 @@ func (c *Call) settleLocked(ctx context.Context, usage Usage) (tell func(error),
 	return tell, c.unsettledError(countErr, leaseErr)
 }
 
-// SettleSoon is Settle for a caller that has an answer to pass on. It writes the give-back in the background,
-// as dynalimit.Lease.SettleSoon does, and the next call already counts on it. Options.OnSettled receives the
-// result. It returns errors of Settle that occur before the background write.
+// SettleSoon settles the call like Settle, but writes the lease's correction in the background; the next call
+// already counts on it. Options.OnSettled receives the result. It returns only earlier errors, and without a
+// lease or after a failed Settle it is Settle.
 func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	if err := c.checkUsable(ctx); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 		return c.Settle(ctx, usage)
 	}
 	c.record, c.used = c.recordOf(usage), usage
-	amounts, err := c.recordAmounts()
+	amounts, err := c.measureRecord()
 	if err != nil { // Settle returns it, and counts the call all the same
 		c.mu.Unlock()
 		return c.Settle(ctx, usage)
@@ -132,11 +132,12 @@ func (c *Call) SettleSoon(ctx context.Context, usage Usage) error {
 	c.settled = ends
 	ctx, cancel := c.guard.lastingContext(ctx)
 	defer cancel()
-	return c.unsettledError(c.handOver(ctx), leaseErr)
+	return c.unsettledError(c.handOverRecord(ctx), leaseErr)
 }
 
-// settleLeaseSoon settles the lease at the amounts in the background and passes the result to tell, once. It
-// returns false if the lease stays open, as after a charge that failed at once.
+// settleLeaseSoon settles the lease at the amounts in the background and passes the result to tell, exactly
+// once, also after an immediate failure. It returns false with the error if the lease stays open, as after a
+// charge that failed at once.
 func (c *Call) settleLeaseSoon(ctx context.Context, amounts dynalimit.Amounts, tell func(error)) (ends bool, err error) {
 	done := false // read only after an error: then no other goroutine writes it
 	err = c.lease.SettleSoon(ctx, amounts, func(err error) {
@@ -149,9 +150,9 @@ func (c *Call) settleLeaseSoon(ctx context.Context, amounts dynalimit.Amounts, t
 	return err == nil || done, err
 }
 
-// claimReport marks the call's end as reported, and returns a callback that reports it to Options.OnSettled
-// with the error of the settlement. The callback does nothing if the option is nil or the end was reported
-// before. Hold the lock.
+// claimReport marks the call's end as reported, and returns a callback that passes it and the settlement's
+// error to Options.OnSettled. The callback does nothing if the option is nil or the end was reported before.
+// Hold the lock here, but not in the callback.
 func (c *Call) claimReport(amounts dynalimit.Amounts) (tell func(error)) {
 	if c.told || c.guard.opts.OnSettled == nil {
 		return func(error) {}
@@ -171,7 +172,8 @@ func (c *Call) claimReport(amounts dynalimit.Amounts) (tell func(error)) {
 	}
 }
 
-// sourceOfTokens returns the origin of the record's tokens: reported, metered or estimated. Hold the lock.
+// sourceOfTokens returns the origin of the record's tokens: Reported, Metered, or Estimated if the estimate
+// replaces any part. Hold the lock.
 func (c *Call) sourceOfTokens() Source {
 	switch {
 	case c.used.unseen == promptUnseen || c.used.unseen == allUnseen:
@@ -182,8 +184,8 @@ func (c *Call) sourceOfTokens() Source {
 	return Reported
 }
 
-// unsettledError returns an *UnsettledError with the two failures, nil if both are nil. It drops an invalid
-// record, so that the next Settle can use another one. Hold the lock.
+// unsettledError returns an *UnsettledError with the two failures, nil if both are nil. If countErr is a
+// *ValidationError, it drops the call's record, so that the next Settle can use another one. Hold the lock.
 func (c *Call) unsettledError(countErr, leaseErr error) error {
 	if countErr == nil && leaseErr == nil {
 		return nil
@@ -196,23 +198,24 @@ func (c *Call) unsettledError(countErr, leaseErr error) error {
 	return unsettled
 }
 
-// handOver validates the record and passes it to the guard's background sender, once. It waits, until ctx
-// ends, if too many records are pending. It fails for an invalid record or if ctx ends first. Hold the lock.
-func (c *Call) handOver(ctx context.Context) error {
+// handOverRecord validates the record and passes it to the guard's background sender, once; calls without a
+// Keeper do nothing. It waits while too many records are pending, and fails for an invalid record or if ctx
+// ends first. Hold the lock.
+func (c *Call) handOverRecord(ctx context.Context) error {
 	if c.guard.opts.Keeper == nil || c.handed {
 		return nil
 	}
 	err := c.record.Validate()
 	if err == nil {
-		err = c.guard.records.takeRecord(ctx, c.request.Org, c.request.App, *c.record)
+		err = c.guard.records.queueRecord(ctx, c.request.Org, c.request.App, *c.record)
 	}
 	c.handed = err == nil
 	return err
 }
 
-// recordAmounts measures the record for each limit. It returns nil without a lease or if the lease is
-// settled, and the error of a Measure. Hold the lock.
-func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
+// measureRecord returns the final amount of each limit for the call's record. It returns nil without a lease or
+// if the lease is settled, and the error of a Measure. Hold the lock.
+func (c *Call) measureRecord() (dynalimit.Amounts, error) {
 	if c.lease == nil || c.settled {
 		return nil, nil
 	}
@@ -221,8 +224,8 @@ func (c *Call) recordAmounts() (dynalimit.Amounts, error) {
 	return c.need.measureUsage(c.request.Limits, u)
 }
 
-// correctLease settles the lease at amounts and marks it as settled if that succeeds. It returns the lease's
-// error, nil if nothing is left to settle. Hold the lock.
+// correctLease settles the lease at amounts and sets c.settled if that succeeds. It returns the lease's error,
+// and nil without a lease or if it is settled already. Hold the lock.
 func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) error {
 	if c.lease == nil || c.settled {
 		return nil
@@ -232,7 +235,8 @@ func (c *Call) correctLease(ctx context.Context, amounts dynalimit.Amounts) erro
 	return err
 }
 
-// recordOf returns the budget's record of a usage. Status defaults to StatusOK, the time to the call's start.
+// recordOf returns a new budget record of a usage, with the call's id, label and tags. Status defaults to
+// StatusOK, the time to the call's start. It stores nothing in c.
 func (c *Call) recordOf(u Usage) *prices.Usage {
 	if u.Status == "" {
 		u.Status = StatusOK
@@ -265,8 +269,8 @@ func (c *Call) Rollback(ctx context.Context) error {
 }
 
 // giveBackSoon marks the call as rolled back and settles the lease at 0 of each limit in the background. It
-// does nothing if the call has a record or its lease is settled. It returns errors of the start only, not of
-// the background write.
+// does nothing if the call has a record or its lease is settled. It returns only errors of the start; OnSettled
+// gets those of the write.
 func (c *Call) giveBackSoon(ctx context.Context) error {
 	return c.giveBack(ctx, func(ctx context.Context, tell func(error)) error {
 		none := c.lease.Used()
@@ -279,8 +283,8 @@ func (c *Call) giveBackSoon(ctx context.Context) error {
 	})
 }
 
-// giveBack marks the call as rolled back and calls back, which must give back the lease's amounts and pass
-// the result of that to its argument. It returns back's error. It does nothing if the call has a record or
+// giveBack marks the call as rolled back and calls back. That gives back the lease's amounts and passes the
+// result to its argument, for OnSettled. It returns back's error, and does nothing if the call has a record or
 // its lease is settled.
 func (c *Call) giveBack(ctx context.Context, back func(context.Context, func(error)) error) error {
 	c.mu.Lock()
@@ -344,16 +348,17 @@ func (c *Call) Failed(ctx context.Context, o Outcome) error {
 	return errors.Join(bad, c.SettleSoon(ctx, usage))
 }
 
-// hasEnded reports whether the call was settled or given back.
+// hasEnded reports whether the call was settled or given back, or has a record of a failed Settle. It takes the
+// call's lock.
 func (c *Call) hasEnded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.record != nil || c.settled || c.rolledBack
 }
 
-// endWithUsage ends the call at its usage, with the function settle, or at its meter's count if the usage has
-// no tokens. Without either it calls Rollback, unless failure shows that the call was cut: then the prompt's
-// estimate stays. An impossible usage is replaced, and also returned as an error.
+// endWithUsage ends the call at its usage by calling settle, or at its meter's count if the usage has no
+// tokens. Without either it calls Rollback, unless failure shows that the call was cut: then the prompt's
+// estimate stays. It replaces an impossible usage and also returns an error.
 func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, settle func(context.Context, Usage) error) error {
 	if usage.Tokens == (prices.Tokens{}) {
 		usage.Tokens, usage.unseen = c.meteredUsage(usage)
@@ -371,10 +376,11 @@ func (c *Call) endWithUsage(ctx context.Context, usage Usage, failure error, set
 	return errors.Join(bad, settle(ctx, usage))
 }
 
-// possibleUsage returns a valid usage unchanged. It replaces an impossible one by the meter's count, or by
-// the estimate, and also returns an error: no caller is left to correct it.
+// possibleUsage returns a valid usage unchanged. It replaces an impossible status, or else the whole usage by
+// the meter's count or the estimate. It then also returns an error, because no caller is left to correct the
+// usage.
 func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (Usage, error) {
-	bad := validUsage(usage)
+	bad := checkUsage(usage)
 	if bad == nil {
 		return usage, nil
 	}
@@ -391,8 +397,8 @@ func (c *Call) possibleUsage(ctx context.Context, usage Usage, failure error) (U
 	return usage, fmt.Errorf("%w; the call is counted at %+v instead", bad, usage.Tokens)
 }
 
-// meteredUsage returns the meter's count and the parts that it lacks, for which the estimate is charged.
-// Tools and sound are not lacking if u reports them.
+// meteredUsage returns the meter's count, and the parts of the usage that it lacks, at the estimate's charge.
+// If u reports tools or sound, those are not lacking.
 func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	t, unseen := c.Meter().billedUsage()
 	if unseen == partsUnseen && !u.hasNoCostFields() {
@@ -401,8 +407,8 @@ func (c *Call) meteredUsage(u Usage) (prices.Tokens, unseen) {
 	return t, unseen
 }
 
-// wasCut reports whether failure shows that the caller left: ctx has ended, or failure is a context's error.
-// The provider may then have billed the prompt.
+// wasCut reports whether failure shows that the caller left: ctx has ended, or failure is a context's error. It
+// is false for nil. The provider may have billed the prompt of a cut call.
 func wasCut(ctx context.Context, failure error) bool {
 	return failure != nil &&
 		(ctx.Err() != nil || errors.Is(failure, context.Canceled) || errors.Is(failure, context.DeadlineExceeded))

@@ -74,8 +74,9 @@ func Cost(list Prices) Measure {
 	}
 }
 
-// finalCharge returns the exact cost of a made call at the price in h, the price read before it. A part of
-// another model costs the price of that model in list. Unreported parts cost their held amount.
+// finalCharge returns the exact cost of a made call, in pico-dollars, at h.price, the price read before it. A
+// part of another model costs the price of that model in list. Unreported parts cost their held amount, and a
+// cut call's output h.cut tokens more.
 func finalCharge(h *held, u Usage, list Prices) (sum money.Picos) {
 	e := h.estimate
 	if u.unseen == allUnseen {
@@ -89,7 +90,7 @@ func finalCharge(h *held, u Usage, list Prices) (sum money.Picos) {
 			}
 		}
 		sum = sum.Add(billOf(price, Usage{Tokens: p.Tokens, ServiceTier: u.ServiceTier}, e.ServiceTier))
-		u.Tokens = withoutPart(u.Tokens, p.Tokens)
+		u.Tokens = subtractPart(u.Tokens, p.Tokens)
 	}
 	if u.Status == StatusCut {
 		u.Tokens.Output = min(u.Tokens.Output+h.cut, max(u.Tokens.Output, e.mostOutput()))

@@ -55,15 +55,16 @@ func (e *DeniedError) Error() string {
 	return e.Err.Error()
 }
 
-// Unwrap returns the denial.
+// Unwrap returns the denial, Err.
 func (e *DeniedError) Unwrap() error { return e.Err }
 
-// RetryIn returns RetryAfter; ok is false if no wait helps.
+// RetryIn returns RetryAfter and true. It returns false if no wait helps.
 func (e *DeniedError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != dynalimit.Never
 }
 
-// wrapDenial wraps a denial in a *DeniedError with its wait from now on. It returns other errors unchanged.
+// wrapDenial wraps a denial, a pause, a spent quota or a block in a *DeniedError with its wait from now on. The
+// wait is Never if no wait helps. It returns other errors unchanged.
 func wrapDenial(err error, now time.Time) error {
 	var limit *dynalimit.LimitExceededError
 	if errors.As(err, &limit) {
@@ -96,7 +97,7 @@ type UnsettledError struct {
 	Budget error
 }
 
-// Error names the request id and both failures.
+// Error returns a text with the request id and both failures, of the budget and of the lease.
 func (e *UnsettledError) Error() string {
 	return fmt.Sprintf("llm: call %s is not settled: %v", e.Record.RequestID, errors.Join(e.Budget, e.Lease))
 }
@@ -112,9 +113,9 @@ func (e *UnsettledError) Unwrap() []error {
 	return causes
 }
 
-// runTogether runs both functions at once and returns both errors. If one panics, the other ends first, and
-// the panic continues here: in a goroutine of its own it would end the process. If the second ends its
-// goroutine without a result, its error says so.
+// runTogether runs both functions at once, waits for both and returns both errors. If one panics, the other
+// ends first, and the panic continues here. If second ends its goroutine without a result, its error reports
+// that.
 func runTogether(first, second func() error) (err, other error) {
 	var ended *guard.Ended
 	done := make(chan struct{})

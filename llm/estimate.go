@@ -94,8 +94,8 @@ func (e Estimate) mostInput() int64 {
 // mostOutput returns the largest possible output of all choices, in tokens; 0 if unbounded.
 func (e Estimate) mostOutput() int64 { return e.MaxOutputTokens * max(1, e.Choices) }
 
-// likelyTokens returns the tokens that limits are charged before the call: the prompt, and the likely or else
-// the largest reply.
+// likelyTokens returns the tokens that limits are charged before the call: InputTokens, and as output
+// LikelyOutputTokens or else the largest reply of all choices.
 func (e Estimate) likelyTokens() prices.Tokens {
 	output := e.LikelyOutputTokens
 	if output == 0 {

@@ -91,7 +91,8 @@ func (o *Options) checkParts() error {
 	return nil
 }
 
-// New makes a Guard. It sends no requests. It fails with a *ValidationError that names the wrong option.
+// New makes a Guard, with defaults for missing options. It sends no requests, but may call each Measure once,
+// to test for money. It fails with a *ValidationError that names the wrong option.
 func New(opts *Options) (*Guard, error) {
 	if err := opts.checkParts(); err != nil {
 		return nil, err
@@ -133,11 +134,12 @@ func (g *Guard) Close(ctx context.Context) error {
 	if err := g.checkUsable(ctx); err != nil {
 		return err
 	}
-	return g.records.drain(ctx)
+	return g.records.waitForPending(ctx)
 }
 
-// Pause pauses a bucket of the limiter, because a provider asked for it; see
-// dynalimit.RateLimiter.Pause. It fails with a *ValidationError without a limiter that is a Pauser.
+// Pause pauses takes from a bucket of the limiter for d, because a provider asked for it; see
+// dynalimit.RateLimiter.Pause. The limiter logs why. It fails with a *ValidationError without a limiter that is
+// a Pauser.
 func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error {
 	if err := g.checkUsable(ctx); err != nil {
 		return err
@@ -149,7 +151,7 @@ func (g *Guard) Pause(ctx context.Context, entity, resource string, d time.Durat
 	return limiter.Pause(ctx, entity, resource, d, why)
 }
 
-// LimitsMoney reports whether Cost measures one of Options.Limits. New tests each
+// LimitsMoney reports whether Cost measures one of Options.Limits; false without a Limiter. New tests each
 // Measure once, with the empty Usage.
 func (g *Guard) LimitsMoney() bool { return g != nil && g.money }
 
@@ -178,7 +180,8 @@ func (g *Guard) Start(ctx context.Context, request Request) (*Call, error) {
 	return c, nil
 }
 
-// admit chooses the call's label and model and acquires its lease. After an error nothing is held.
+// admit chooses the call's label and model and acquires its lease, which it stores in c. Without a Keeper or a
+// Limiter it skips that part. After an error nothing is held.
 func (g *Guard) admit(ctx context.Context, c *Call) error {
 	if g.opts.Keeper != nil {
 		if err := g.chooseLabel(ctx, c); err != nil {
@@ -189,7 +192,7 @@ func (g *Guard) admit(ctx context.Context, c *Call) error {
 		return nil
 	}
 	var err error
-	if c.need, err = needOf(c.request.Limits, c.Model, held{estimate: c.request.Estimate, at: c.since, cut: g.opts.CutTokens}); err != nil {
+	if c.need, err = computeNeed(c.request.Limits, c.Model, held{estimate: c.request.Estimate, at: c.since, cut: g.opts.CutTokens}); err != nil {
 		return err
 	}
 	c.lease, err = g.acquireEstimate(ctx, c.request, c.need)
@@ -234,8 +237,9 @@ func (g *Guard) Do(ctx context.Context, request Request, fn func(context.Context
 
 var errPanic = errors.New("llm: panic")
 
-// chooseLabel sets the call's label and model as the keeper chooses. If the keeper is unavailable and the
-// request names both label and resource, it takes the request's. It returns the keeper's other errors.
+// chooseLabel sets the call's label and model to the keeper's choice, and an empty resource to the model. If
+// the keeper is unavailable and the request names both label and resource, it takes the request's and returns
+// nil. It returns the keeper's other errors.
 func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	r := &c.request
 	c.Label, c.Model, err = g.opts.Keeper.ChooseLabel(ctx, r.Org, r.App, r.Label)
@@ -253,9 +257,9 @@ func (g *Guard) chooseLabel(ctx context.Context, c *Call) (err error) {
 	return nil
 }
 
-// acquireEstimate acquires the estimated amounts, and waits in line up to Request.Wait. If an amount exceeds
-// the limit's burst, it lowers it to the burst, but never below the prompt's amount, and never an amount of
-// money.
+// acquireEstimate acquires the estimated amounts, and waits in line up to Request.Wait after a denial. It
+// lowers an amount above its burst, in n.estimate, to the burst, but neither below the prompt's amount nor an
+// amount of money. It fails if the lease lacks a limit of money.
 func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynalimit.Lease, error) {
 	opts := append([]dynalimit.AcquireOption{dynalimit.WithIgnoreUnknown()}, r.AcquireOptions...)
 	if r.Batch {
@@ -270,7 +274,7 @@ func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynali
 		case capAmounts(n.estimate, n.least, r.Batch, err):
 			continue
 		case r.Wait > 0 && (errors.Is(err, dynalimit.ErrLimitExceeded) || errors.Is(err, dynalimit.ErrPaused)):
-			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkCharged verified it
+			lease, err = waitInLine(ctx, g.opts.Limiter.(Waiter), r, n, err, opts) //nolint:forcetypeassert // checkLimiterFields verified it
 		}
 		if err != nil {
 			return nil, err
@@ -279,9 +283,9 @@ func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynali
 	}
 }
 
-// requireMoneyLimit returns the lease, or rolls it back with a *ValidationError if it lacks a limit that Cost
-// measures: the limiter skips unknown limits. A lease without statuses passes: its entity is unlimited, or
-// the limiter had an outage.
+// requireMoneyLimit returns the lease, or rolls it back and returns a *ValidationError if it lacks a limit that
+// Cost measures: the limiter skips unknown limits. It accepts a lease without statuses: its entity is
+// unlimited, or the limiter had an outage.
 func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
 	statuses := lease.Statuses()
 	for name := range n.money {
@@ -299,8 +303,8 @@ func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease 
 	return lease, nil
 }
 
-// prepareRequest returns the request with its defaults and with copies of its maps. It fails with a
-// *ValidationError.
+// prepareRequest returns a copy of the request with its defaults, a new RequestID if it has none, and copies of
+// its maps. It fails with a *ValidationError for fields that limiter or keeper would refuse.
 func (g *Guard) prepareRequest(r Request) (Request, error) {
 	if err := r.Estimate.validate(); err != nil {
 		return r, err
@@ -308,7 +312,7 @@ func (g *Guard) prepareRequest(r Request) (Request, error) {
 	if g.opts.Limiter != nil && r.Entity == "" {
 		return r, invalid("request.Entity", "is empty; name who is limited")
 	}
-	if err := g.checkCharged(r); err != nil {
+	if err := g.checkLimiterFields(r); err != nil {
 		return r, err
 	}
 	if r.Limits == nil {
@@ -337,8 +341,9 @@ func (g *Guard) prepareRequest(r Request) (Request, error) {
 	return r, record.Validate()
 }
 
-// checkCharged returns a *ValidationError for an entity, resource or wait that the limiter would refuse.
-func (g *Guard) checkCharged(r Request) error {
+// checkLimiterFields returns a *ValidationError for an entity, resource or wait that the limiter would refuse.
+// It returns nil without a limiter, and accepts an empty resource.
+func (g *Guard) checkLimiterFields(r Request) error {
 	if g.opts.Limiter == nil {
 		return nil
 	}

@@ -19,8 +19,9 @@ type Pauser interface {
 	Pause(ctx context.Context, entity, resource string, d time.Duration, why string) error
 }
 
-// waitInLine waits for n's amounts, up to r.Wait and ending before ctx's deadline. It returns denial if the
-// denial's retry time is longer, or if the wait ends without tokens.
+// waitInLine waits for n's amounts, up to r.Wait and ending before ctx's deadline, and returns the lease. It
+// returns the given denial at once if its retry time is longer or unknown, and afterwards if the wait ends
+// without tokens.
 func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial error, opts []dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	until, ok := dynalimit.RetryAfter(denial)
 	most := longestWait(ctx, r.Wait)
@@ -37,7 +38,7 @@ func waitInLine(ctx context.Context, limiter Waiter, r Request, n need, denial e
 }
 
 // longestWait returns most, or less if ctx's deadline is near: a tenth of the remaining time, at least 50 ms,
-// stays to handle a denial.
+// stays to handle a denial. It may be negative.
 func longestWait(ctx context.Context, most time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {

@@ -19,7 +19,7 @@ func Requests(Usage) (int64, error) { return 1, nil }
 // slot back with the settlement.
 func InFlight(Usage) (int64, error) { return 1, nil }
 
-// TotalTokens is a Measure that returns the number of tokens of every class.
+// TotalTokens is a Measure that returns the number of tokens of every class: prompt, cached or not, and reply.
 func TotalTokens(u Usage) (int64, error) { return inputTokens(u.Tokens) + u.Tokens.Output, nil }
 
 // InputTokens is a Measure that returns the number of tokens of the prompt, cached or not.
@@ -28,20 +28,21 @@ func InputTokens(u Usage) (int64, error) { return inputTokens(u.Tokens), nil }
 // OutputTokens is a Measure that returns the number of tokens of the reply.
 func OutputTokens(u Usage) (int64, error) { return u.Tokens.Output, nil }
 
-// UncachedTokens is a Measure that returns the number of tokens without the input read from the prompt cache,
-// for providers that do not limit those.
+// UncachedTokens is a Measure that returns the number of tokens of prompt and reply without the input read from
+// the prompt cache. It is for providers that do not limit cached input.
 func UncachedTokens(u Usage) (int64, error) {
 	return inputTokens(u.Tokens) + u.Tokens.Output - u.Tokens.CacheRead, nil
 }
 
-// DefaultLimits returns a new map of measures: "rpm" takes one of each call, "tpm" every token.
+// DefaultLimits returns a new map of measures: "rpm" measures 1 for each call, "tpm" the number of all its
+// tokens.
 func DefaultLimits() map[string]Measure {
 	return map[string]Measure{"rpm": Requests, "tpm": TotalTokens}
 }
 
-// measureLimit runs the Measure of the named limit. It returns an error for a panic or a negative amount too,
-// because the call may still have to be counted.
-func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
+// measureCall runs the Measure of the named limit and returns the amount. It returns an error for a panic or a
+// negative amount too, because the call may still have to be counted.
+func (m Measure) measureCall(limit string, u Usage) (n int64, err error) {
 	field := "limits[" + limit + "]"
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -57,15 +58,16 @@ func (m Measure) measureLimit(limit string, u Usage) (n int64, err error) {
 	return n, nil
 }
 
-// measuresMoney reports whether a Measure is Cost or calls it, by a trial run with an empty usage.
+// measuresMoney reports whether a Measure is Cost or calls it, by a trial run with an empty usage. A failed run
+// counts as false unless Cost ran.
 func (m Measure) measuresMoney(limit string) bool {
 	h := held{asked: true}
-	_, _ = m.measureLimit(limit, Usage{held: &h})
+	_, _ = m.measureCall(limit, Usage{held: &h})
 	return h.money
 }
 
-// checkLimits returns a *ValidationError if limits are empty, or one has an invalid name or a nil Measure.
-// The option or request field names them in the error.
+// checkLimits returns a *ValidationError if limits are empty, or one has an invalid name or a nil Measure. The
+// error names the option or request field.
 func checkLimits(field string, limits map[string]Measure) error {
 	if len(limits) == 0 {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
@@ -88,22 +90,22 @@ type need struct {
 	money           map[string]*held
 }
 
-// needOf returns the amounts of a call before it is made: for each limit the estimate, and the part of the
-// prompt alone. It stores the prices that limits of money have read. It returns the error of a Measure, such
-// as ErrNoPrice.
-func needOf(limits map[string]Measure, model string, call held) (need, error) {
+// computeNeed returns the amounts of a call before it is made: for each limit the estimate, and the least. The
+// least is the prompt's part, for money the whole. It keeps the prices that limits of money have read, and
+// returns the error of a Measure, such as ErrNoPrice.
+func computeNeed(limits map[string]Measure, model string, call held) (need, error) {
 	n := need{estimate: dynalimit.Amounts{}, least: dynalimit.Amounts{}, money: map[string]*held{}}
 	for name, measure := range limits {
 		h := call // each limit has prices of its own
 		u := Usage{Model: model, ServiceTier: call.estimate.ServiceTier, Time: call.at, Tokens: call.estimate.likelyTokens(), held: &h}
-		most, err := measure.measureLimit(name, u)
+		most, err := measure.measureCall(name, u)
 		if err != nil {
 			return n, err
 		}
 		least := most
 		if h.price == nil {
 			u.Tokens = call.estimate.promptTokens()
-			if least, err = measure.measureLimit(name, u); err != nil {
+			if least, err = measure.measureCall(name, u); err != nil {
 				return n, err
 			}
 		} else {
@@ -114,13 +116,13 @@ func needOf(limits map[string]Measure, model string, call held) (need, error) {
 	return n, nil
 }
 
-// measureUsage returns the final amount of each limit for the usage of a made call, at the prices read before
-// it. It returns the error of a Measure.
+// measureUsage returns the final amount of each limit for the usage of a made call, in the unit of its Measure.
+// It uses the prices read before the call. It returns the error of a Measure, and then no amounts.
 func (n need) measureUsage(limits map[string]Measure, u Usage) (dynalimit.Amounts, error) {
 	amounts := make(dynalimit.Amounts, len(limits))
 	for name, measure := range limits {
 		u.held = n.money[name]
-		amount, err := measure.measureLimit(name, u)
+		amount, err := measure.measureCall(name, u)
 		if err != nil {
 			return nil, err
 		}

@@ -38,7 +38,8 @@ func (m *Meter) Add(t prices.Tokens) {
 	})
 }
 
-// Set replaces the count by the provider's cumulative count.
+// Set replaces the count by the provider's cumulative count, which then counts as reported until the next Add.
+// A meter without a call stays unchanged.
 func (m *Meter) Set(t prices.Tokens) {
 	m.updateCount(true, func(seen *prices.Tokens) { *seen = t })
 }
@@ -53,8 +54,8 @@ func (m *Meter) Seen() prices.Tokens {
 	return m.seen
 }
 
-// billedUsage returns the counted tokens, and which parts of the usage they lack. For a reply without a
-// counted prompt it includes the prompt's estimate.
+// billedUsage returns the counted tokens, and the parts of the usage that they lack. For a reply without a
+// counted prompt it adds the prompt's estimate. With nothing counted it returns zero tokens and nothingUnseen.
 func (m *Meter) billedUsage() (prices.Tokens, unseen) {
 	t := m.Seen()
 	switch {
@@ -87,8 +88,8 @@ func (m *Meter) Close(ctx context.Context) error {
 	return c.endWithUsage(ctx, usage, ctx.Err(), c.SettleSoon)
 }
 
-// updateCount changes the count under the meter's lock. With set the count is the provider's own. It does
-// nothing for a meter without a call.
+// updateCount calls change with the count under the meter's lock. With set the count becomes the provider's
+// own, otherwise a metered one. It does nothing for a meter without a call.
 func (m *Meter) updateCount(set bool, change func(*prices.Tokens)) {
 	if m == nil || m.call == nil {
 		return

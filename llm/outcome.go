@@ -21,11 +21,9 @@ type Outcome struct {
 	Processed bool
 }
 
-// finalUsage returns the usage to charge for a call without a usage of its provider. If back is true,
-// everything is given back instead.
-//
-// u is the meter's count, and e the estimate. sent tells that the request was on its way, left that the
-// caller left.
+// finalUsage returns the usage to charge for a call without a usage of its provider, with its status. If back
+// is true, everything is given back instead. The arguments are the meter's count u, the estimate e, and whether
+// the request was sent and its caller left.
 func (o Outcome) finalUsage(u Usage, e Estimate, sent, left bool) (usage Usage, back bool) {
 	seen := u.Tokens != (prices.Tokens{})
 	u.Status = StatusError

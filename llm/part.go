@@ -14,8 +14,8 @@ type Part struct {
 	Tokens prices.Tokens
 }
 
-// withoutPart returns t minus the tokens of a part, class by class; it may be negative.
-func withoutPart(t, part prices.Tokens) prices.Tokens {
+// subtractPart returns t minus the tokens of a part, class by class. A difference may be negative.
+func subtractPart(t, part prices.Tokens) prices.Tokens {
 	return prices.Tokens{
 		Input:        t.Input - part.Input,
 		CacheRead:    t.CacheRead - part.CacheRead,

@@ -46,10 +46,8 @@ func newRecordBatches(keeper Keeper) *recordBatches {
 }
 
 // submitTogether adds a record to its app's open batch and returns the keeper's error for it after the batch
-// was submitted.
-//
-// The first caller of a batch waits up to wait and submits it under its own ctx. The others wait for that
-// submission, even after their ctx has ended.
+// was submitted. The first caller of a batch waits up to wait and submits it under its own ctx. The others wait
+// for that submission, even after their ctx has ended.
 func (c *recordBatches) submitTogether(ctx context.Context, org, app string, record prices.Usage, wait time.Duration) error {
 	key := [2]string{org, app}
 	c.mu.Lock()
@@ -79,8 +77,9 @@ func (c *recordBatches) submitTogether(ctx context.Context, org, app string, rec
 	return g.errs[place]
 }
 
-// submitBatch submits the batch g of the organisation and app in key. It waits before until g is full, hurry
-// is closed, wait is over or ctx ends. It sets the batch's errors and closes done.
+// submitBatch waits until g is full, hurry is closed, wait is over or ctx ends. Then it closes g to further
+// records and sends it to the keeper, also after ctx has ended. It sets g's errors, for a keeper that panics
+// too, and closes g.done. key is the organisation and the app.
 func (c *recordBatches) submitBatch(ctx context.Context, key [2]string, g *recordBatch, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -52,8 +52,8 @@ type pendingRecords struct {
 	*recordBatches
 }
 
-// newPendingRecords returns an empty set of pending records and leases. Its stop function ends their
-// submissions.
+// newPendingRecords returns an empty set of pending records and leases for the keeper. The caller must call its
+// stop function, which ends their submissions.
 func newPendingRecords(keeper Keeper) *pendingRecords {
 	p := &pendingRecords{recordBatches: newRecordBatches(keeper)}
 	p.ctx, p.stop = context.WithCancel(context.Background())
@@ -77,17 +77,18 @@ func logRefused(r Refused) {
 	slog.Error("llm: a call is not counted", "org", r.Org, "app", r.App, "record", r.Record, "error", r.Err)
 }
 
-// logEnded returns a function that logs, as an error of slog.Default, that a callback of the options panicked
-// or ended its goroutine.
+// logEnded returns a function that logs an error to slog.Default: the named callback of Options panicked or
+// ended its goroutine.
 func logEnded(callback string) func(*guard.Ended) {
 	return func(e *guard.Ended) {
 		slog.Error("llm: Options."+callback+" did not return", "cause", e, "stack", string(e.Stack))
 	}
 }
 
-// takeRecord queues a record and sends it in the background. If maxWaiting records are pending, it waits for
-// a free slot; if ctx ends before, it returns an *UnavailableError.
-func (r *records) takeRecord(ctx context.Context, org, app string, record prices.Usage) error {
+// queueRecord queues a record, starts to send it in the background, and returns nil. Refused records go to the
+// callback. If maxWaiting records are pending, it waits for a free slot; if ctx ends before, it returns an
+// *UnavailableError.
+func (r *records) queueRecord(ctx context.Context, org, app string, record prices.Usage) error {
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -105,7 +106,7 @@ func (r *records) takeRecord(ctx context.Context, org, app string, record prices
 	return nil
 }
 
-// followLease makes Close wait for a lease that settles in the background, until the caller runs done.
+// followLease makes Close wait for a lease that settles in the background, until the caller runs done, once.
 func (r *records) followLease() (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -114,8 +115,9 @@ func (r *records) followLease() (done func()) {
 	return of.leases.Done
 }
 
-// sendRecord submits a record, with others that arrive within a second unless many are pending. It retries
-// while the keeper is unavailable, until Close gives up. A record sent twice counts once.
+// sendRecord submits a record in a batch that collects for a second, or at once if over 500 are pending, and
+// returns the keeper's error. It retries while the keeper is unavailable, until Close gives up. A record sent
+// twice counts once.
 func (r *records) sendRecord(of *pendingRecords, org, app string, record prices.Usage) error {
 	for n := 0; ; n++ {
 		wait := linger
@@ -129,9 +131,10 @@ func (r *records) sendRecord(of *pendingRecords, org, app string, record prices.
 	}
 }
 
-// drain waits for the records and leases taken before, but not for later ones. When ctx ends, it gives up the
-// pending records and returns ctx's error; leases go on to the next drain.
-func (r *records) drain(ctx context.Context) (err error) {
+// waitForPending submits open batches at once, and waits for the records and leases taken before it, not for
+// later ones. When ctx ends, it gives up the pending records and returns ctx's error; leases continue until the
+// next call. A second call waits for the first.
+func (r *records) waitForPending(ctx context.Context) (err error) {
 	select {
 	case r.closing <- struct{}{}:
 	case <-ctx.Done():
@@ -157,8 +160,8 @@ func (r *records) drain(ctx context.Context) (err error) {
 	return err
 }
 
-// inheritLeases makes the next Close wait for leases that this one gave up. The channel closes when they have
-// settled.
+// inheritLeases makes the next Close wait for leases that this one gave up. The channel leases closes when they
+// have settled; if it is closed already, nothing happens.
 func (r *records) inheritLeases(leases <-chan struct{}) {
 	select {
 	case <-leases:
@@ -171,7 +174,7 @@ func (r *records) inheritLeases(leases <-chan struct{}) {
 	}
 }
 
-// closedWhenDone returns a channel that is closed when a group is done.
+// closedWhenDone returns a channel that is closed when the group is done. A goroutine waits for that.
 func closedWhenDone(group *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {

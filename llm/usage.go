@@ -56,7 +56,7 @@ const (
 	allUnseen
 )
 
-// isEmpty reports whether no field of the usage but Model is set.
+// isEmpty reports whether tokens, status, time, sound, tools, parts and tier of the usage are all unset.
 func (u Usage) isEmpty() bool {
 	return u.Tokens == (prices.Tokens{}) && u.Status == "" && u.Time.IsZero() && u.hasNoCostFields()
 }
@@ -66,8 +66,9 @@ func (u Usage) hasNoCostFields() bool {
 	return u.SoundTokens == 0 && len(u.Tools) == 0 && len(u.Parts) == 0 && u.ServiceTier == ""
 }
 
-// validUsage checks the counts and the length of Status, and returns a *ValidationError for a wrong one.
-func validUsage(u Usage) error {
+// checkUsage returns a *ValidationError for a Status above 32 bytes or a count outside its range, and nil for a
+// valid usage.
+func checkUsage(u Usage) error {
 	if len(u.Status) > maxStatus {
 		return invalid("usage.Status", "%q is longer than %d bytes", u.Status, maxStatus)
 	}
@@ -102,7 +103,7 @@ func (u Usage) validate() error {
 	}
 	rest := Usage{Tokens: u.Tokens}
 	for i, p := range u.Parts {
-		rest.Tokens = withoutPart(rest.Tokens, p.Tokens)
+		rest.Tokens = subtractPart(rest.Tokens, p.Tokens)
 		if (Usage{Tokens: p.Tokens}).validate() != nil || rest.validate() != nil {
 			return invalid(fmt.Sprintf("usage.Parts[%d]", i), "is %+v, which is not among %+v with the other parts", p.Tokens, u.Tokens)
 		}
@@ -110,7 +111,7 @@ func (u Usage) validate() error {
 	return nil
 }
 
-// inputTokens returns the sum of all classes but the output.
+// inputTokens returns the number of tokens of the prompt: uncached, read from the cache and written to it.
 func inputTokens(t prices.Tokens) int64 {
 	return t.Input + t.CacheRead + t.CacheWrite5m + t.CacheWrite1h
 }

@@ -25,7 +25,8 @@ type begunKey struct {
 	granted                 bool
 }
 
-// addNew adds labels to those seen, and reports whether they are new.
+// addNew adds labels to those seen, and reports whether they are new. It is safe for concurrent use, and true
+// for one caller only.
 func (b *begun) addNew(of begunKey) bool {
 	b.mu.RLock()
 	seen := b.seen[of]
@@ -60,7 +61,7 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 }
 
 // beginLimit adds 0 to the denial, overrun and dropped counters of a granted limit, once, so that their series
-// begin at 0.
+// begin at 0. The unit, such as "usd", selects the counter of overrun.
 func (m *meter) beginLimit(ctx context.Context, entity, resource, limit, unit string) {
 	m.beginDenials(ctx, entity, resource, limit)
 	granted := m.begunKey(entity, resource, limit)
@@ -72,7 +73,8 @@ func (m *meter) beginLimit(ctx context.Context, entity, resource, limit, unit st
 	}
 }
 
-// beginDenials adds 0 to the denial and dropped counters of a limit, once.
+// beginDenials adds 0 to the denial and dropped counters of a limit, at the first call for it, so that their
+// series begin at 0.
 func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string) {
 	if !m.begun.addNew(m.begunKey(entity, resource, limit)) {
 		return
@@ -89,8 +91,8 @@ func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string
 	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))
 }
 
-// begunKey returns the labels of a resource or one of its limits as a key, without the entity unless
-// Options.Entity is set.
+// begunKey returns a resource, or one limit of it, as the key of counters that have begun; limit is "" for the
+// resource. It leaves out the entity unless Options.Entity is set.
 func (m *meter) begunKey(entity, resource, limit string) begunKey {
 	if !m.labels.entity {
 		entity = ""

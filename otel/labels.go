@@ -29,7 +29,8 @@ const (
 // labels makes the attributes of events.
 type labels struct{ entity bool }
 
-// attributesOf returns the given attributes and the resource. It adds the entity if Options.Entity is set.
+// attributesOf returns the attributes more and the resource, and the entity if Options.Entity is set. It may
+// write into the spare capacity of more.
 func (l labels) attributesOf(entity, resource string, more ...attribute.KeyValue) []attribute.KeyValue {
 	more = append(more, resourceKey.String(resource))
 	if l.entity {
@@ -53,8 +54,8 @@ var outcomes = []struct {
 	{context.DeadlineExceeded, "canceled"},
 }
 
-// outcomeAttribute returns the attribute with the outcome of an operation: done for a nil error, else the name
-// of the error in outcomes, "invalid" or "failed".
+// outcomeAttribute returns the attribute with the outcome of an operation: done for a nil error. Otherwise it
+// is the first fitting name in outcomes, such as "denied" or "unavailable", else "invalid" or "failed".
 func outcomeAttribute(err error, done string) attribute.KeyValue {
 	if err == nil {
 		return outcomeKey.String(done)

@@ -43,14 +43,14 @@ type instruments struct {
 	errs []error
 }
 
-// newCounter makes a counter and keeps the provider's error in i.errs.
+// newCounter returns a new counter of whole numbers, and appends the provider's error, or nil, to i.errs.
 func (i *instruments) newCounter(name, unit, what string) metric.Int64Counter {
 	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
 	return c
 }
 
-// newCostCounter makes a counter of dollars and keeps the provider's error in i.errs.
+// newCostCounter returns a new counter of dollars, and appends the provider's error, or nil, to i.errs.
 func (i *instruments) newCostCounter(name, what string) metric.Float64Counter {
 	c, err := i.Float64Counter(name, metric.WithUnit("{USD}"), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
@@ -62,14 +62,16 @@ func (i *instruments) newOutageCounter() metric.Int64Counter {
 	return i.newCounter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
 }
 
-// newDuration makes a histogram in seconds with the given bounds, and keeps the provider's error in i.errs.
+// newDuration returns a new histogram in seconds with the given bounds, and appends the provider's error, or
+// nil, to i.errs.
 func (i *instruments) newDuration(name, what string, bounds []float64) metric.Float64Histogram {
 	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	i.errs = append(i.errs, err)
 	return h
 }
 
-// newMeter makes the instruments of all metrics. It returns the provider's errors, joined.
+// newMeter makes the instruments of all metrics at the provider and returns them. It returns the provider's
+// errors, joined, nil without any.
 func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
@@ -104,8 +106,9 @@ func (m *meter) newObserver() observe.Observer {
 	}
 }
 
-// recordAcquire counts an acquire by its outcome and records its duration. It counts the granted tokens, or
-// dollars, of each limit if it was granted.
+// recordAcquire counts an acquire by its outcome and records its duration in seconds. If it was granted, it
+// also adds the tokens, or dollars, of each limit. It first begins the counters of the resource and limits at
+// 0.
 func (m *meter) recordAcquire(ctx context.Context, e observe.AcquireEnd) {
 	m.beginResource(ctx, e.EntityID, e.Resource)
 	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)))...))
@@ -132,7 +135,8 @@ func addAmount(ctx context.Context, tokens metric.Int64Counter, cost metric.Floa
 	tokens.Add(ctx, amount, metric.WithAttributes(of...))
 }
 
-// countDenial counts each limit that denied a call, and records the wait if one helps.
+// countDenial adds one to the denials of each limit that denied a call, and records the wait in seconds unless
+// no wait helps.
 func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
@@ -144,8 +148,8 @@ func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	}
 }
 
-// recordCorrection records the duration of a lease's correction, and counts the tokens or dollars charged or
-// given back, by limit.
+// recordCorrection records the duration of a lease's correction in seconds, and adds its changes, charged or
+// given back, by limit, in tokens or dollars.
 func (m *meter) recordCorrection(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))
 	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeAttribute(e.Err, "done"))...))
@@ -158,12 +162,13 @@ func (m *meter) recordCorrection(ctx context.Context, e observe.Correction) {
 	}
 }
 
-// countOverrun counts the tokens, or dollars, beyond a limit that denied nobody.
+// countOverrun adds the tokens, or dollars, beyond a limit that denied nobody to the overrun counter.
 func (m *meter) countOverrun(e observe.Overrun) {
 	addAmount(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
 }
 
-// recordWrite records the duration of a bucket's write and counts its callers and requests.
+// recordWrite records the duration of a bucket's write in seconds with its outcome, and adds its callers and
+// requests to their counters.
 func (m *meter) recordWrite(ctx context.Context, e observe.WriteEnd) {
 	kind := kindKey.String(string(e.Kind))
 	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
@@ -172,7 +177,7 @@ func (m *meter) recordWrite(ctx context.Context, e observe.WriteEnd) {
 	m.requests.Add(ctx, int64(e.Tries), of)
 }
 
-// recordLoad records the duration of a configuration's read, with its outcome.
+// recordLoad records the duration of a configuration's read, in seconds, with its outcome.
 func (m *meter) recordLoad(e observe.ConfigLoad) {
 	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, "done"))...))
 }
@@ -191,7 +196,8 @@ func (m *meter) countPacing(e observe.PacingChange) {
 	}
 }
 
-// countDropped counts whole tokens, by limit, that no bucket will count.
+// countDropped adds the whole tokens, by limit, that no bucket will count, to the dropped counter. Money counts
+// in micro-dollars.
 func (m *meter) countDropped(e observe.Drop) {
 	for limit, tokens := range e.Amounts {
 		m.dropped.Add(context.Background(), tokens, metric.WithAttributes(limitKey.String(limit)))

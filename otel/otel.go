@@ -36,8 +36,8 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 }
 
 // New returns an observer for dynalimit.Options.Observer that reports the limiter's events as metrics to meters
-// and as spans to tracers; nil means no metrics, or no spans. Several limiters may use one observer. Errors
-// come from the provider.
+// and as spans to tracers. A nil provider means no metrics, or no spans; several limiters may use one observer.
+// It fails only if the provider does.
 func New(meters metric.MeterProvider, tracers trace.TracerProvider, opts *Options) (observe.Observer, error) {
 	l := labels{}
 	if opts != nil {

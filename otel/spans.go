@@ -41,8 +41,8 @@ type acquire struct {
 // acquireKey is where a context has its acquire.
 type acquireKey struct{}
 
-// acquireStart returns ctx with the start of an acquire. It starts no span: that begins with the first request
-// to the store.
+// acquireStart returns ctx with the start time and attributes of an acquire, for the later events. It starts no
+// span: that begins with the first request to the store.
 func (s spans) acquireStart(ctx context.Context, e observe.AcquireStart) context.Context {
 	return context.WithValue(ctx, acquireKey{}, &acquire{began: time.Now(), attrs: s.labels.attributesOf(e.EntityID, e.Resource)})
 }
@@ -59,7 +59,7 @@ func (s spans) startSpan(ctx context.Context, a *acquire) trace.Span {
 }
 
 // acquireEnd ends the span of the acquire in ctx with its outcome. It makes a span first for an acquire without
-// one, unless the acquire was decided from memory.
+// one, unless the acquire was decided from memory. It does nothing if ctx has no acquire.
 func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	a, ok := ctx.Value(acquireKey{}).(*acquire)
 	if !ok {
@@ -75,8 +75,8 @@ func (s spans) acquireEnd(ctx context.Context, e observe.AcquireEnd) {
 	}
 }
 
-// writeStart starts the span of a write, below that of the acquire in ctx, which it starts too. It returns a
-// context with the write's span.
+// writeStart starts the span of a write, below the span of the acquire in ctx, which it starts first if needed.
+// It returns a context with the write's span.
 func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Context {
 	if a, ok := ctx.Value(acquireKey{}).(*acquire); ok {
 		if span := s.startSpan(ctx, a); span != nil {
@@ -88,13 +88,13 @@ func (s spans) writeStart(ctx context.Context, e observe.WriteStart) context.Con
 	return ctx
 }
 
-// writeEnd ends the span of a write with its outcome.
+// writeEnd ends the span of the write in ctx, with its outcome and number of tries.
 func (s spans) writeEnd(ctx context.Context, e observe.WriteEnd) {
 	endSpan(trace.SpanFromContext(ctx), e.Err, outcomeKey.String(e.Outcome), attribute.Int("dynalimit.tries", e.Tries))
 }
 
-// endSpan sets the attributes and ends a span. The outcome must be the first attribute. An error sets the
-// span's status, unless it is a denial.
+// endSpan sets the attributes and ends a span. The outcome must be the first attribute. An error other than a
+// denial becomes the span's status.
 func endSpan(span trace.Span, err error, attrs ...attribute.KeyValue) {
 	span.SetAttributes(attrs...)
 	if err != nil && attrs[0] != outcomeKey.String("denied") {

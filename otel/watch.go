@@ -17,22 +17,24 @@ type gauges struct {
 	errs []error
 }
 
-// newGauge makes an observable gauge for registerCallback, and keeps the provider's error in g.errs.
+// newGauge returns a new observable gauge for registerCallback, and appends the provider's error, or nil, to
+// g.errs.
 func (g *gauges) newGauge(name, unit, what string) metric.Int64ObservableGauge {
 	i, err := g.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
-// newCounter makes an observable counter for registerCallback, and keeps the provider's error in g.errs.
+// newCounter returns a new observable counter for registerCallback, and appends the provider's error, or nil,
+// to g.errs.
 func (g *gauges) newCounter(name, unit, what string) metric.Int64ObservableCounter {
 	i, err := g.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
-// registerCallback registers a callback that calls look whenever metrics are read. It fails if an instrument
-// could not be made.
+// registerCallback makes the provider call look whenever metrics are read, for all instruments of g, until the
+// returned registration is unregistered. It fails if an instrument could not be made.
 func (g *gauges) registerCallback(look func(metric.Observer)) (metric.Registration, error) {
 	if err := errors.Join(g.errs...); err != nil {
 		return nil, err

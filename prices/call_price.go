@@ -75,8 +75,8 @@ func (l List) Price(model string, at time.Time) (CallPrice, error) {
 	return call, call.validate(model)
 }
 
-// exactModel returns a Bedrock id without its scope prefix and revision :0, and its scope. Any other id comes
-// back as it is, with the scope Regional.
+// exactModel returns a Bedrock id without its scope prefix and revision :0, and its scope. It returns any other
+// id unchanged, with the scope Regional.
 func exactModel(id string) (name string, scope Scope) {
 	if strings.Contains(id, "/") {
 		return id, Regional
@@ -89,13 +89,14 @@ func exactModel(id string) (name string, scope Scope) {
 	return name, scope
 }
 
-// allRates returns the rates of every kind of call, in micro-dollars a million tokens, the standard one first.
+// allRates returns a new slice with the rates of every kind of call, in micro-dollars a million tokens, the
+// standard one first.
 func (p CallPrice) allRates() []CallRates {
 	return append([]CallRates{{Sound: p.Sound, Rates: p.Rates}}, p.Variants...)
 }
 
-// validate returns a *fault.ValidationError for a rate, length or tool price outside its range. The error
-// names the model.
+// validate returns a *fault.ValidationError for a rate, length or tool price outside its range, and nil for a
+// valid price. The error names the model.
 func (p CallPrice) validate(model string) error {
 	for _, v := range p.allRates() {
 		if err := (Price{Model: "any", Rates: v.Rates}).Validate(); err != nil {
@@ -113,10 +114,9 @@ func (p CallPrice) validate(model string) error {
 	return nil
 }
 
-// For returns the rates of a call, and the rate of its sound, 0 if unknown, in micro-dollars a million tokens.
-// Of the prices for a number of input tokens and the tiers it takes the dearest, class by class; "" is the
-// standard tier, no tiers means all. Missing prices are assumed: those of the cache classes as Rates describes,
-// and that of sound in proportion to the standard tier's text, rounded up.
+// For returns the rates of a call in micro-dollars a million tokens, and its sound's, 0 if unknown. Of the
+// prices for inputTokens and the tiers it takes the dearest, class by class; "" is the standard tier, no tiers
+// means all. It assumes missing cache rates as Rates describes, and sound in proportion to text.
 func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound int64) {
 	for _, v := range p.allRates() {
 		if v.Above > 0 && v.Above >= inputTokens || len(tiers) > 0 && !slices.Contains(tiers, v.Tier) {
@@ -131,9 +131,9 @@ func (p CallPrice) For(inputTokens int64, tiers ...string) (rates Rates, sound i
 	return rates, sound
 }
 
-// assumedSound returns the assumed rate of sound for calls whose text costs the rate input. It multiplies the
-// standard tier's sound by the ratio of their text rates, rounded up to a whole number; it never goes below the
-// standard tier's sound.
+// assumedSound returns the assumed rate of sound, in micro-dollars a million tokens, for calls with the text
+// rate input. It multiplies the standard sound by the ratio of input to the standard text rate, rounded up to a
+// whole number. It is never below the standard sound.
 func (p CallPrice) assumedSound(input int64) int64 {
 	if p.Input <= 0 || input <= p.Input {
 		return p.Sound
@@ -142,7 +142,8 @@ func (p CallPrice) assumedSound(input int64) int64 {
 	return p.Sound * factor
 }
 
-// HasTier reports whether the list prices a service tier of the model; "" is the standard one.
+// HasTier reports whether p has rates for a service tier of the model; "" is the standard one, which it always
+// has.
 func (p CallPrice) HasTier(tier string) bool {
 	return slices.ContainsFunc(p.allRates(), func(v CallRates) bool { return v.Tier == tier })
 }

@@ -129,12 +129,12 @@ func TestNoPriceOfTheCatalogIsBelowLiteLLMs(t *testing.T) {
 	} {
 		theirs, ours, compared := loaded(t, file, tt.providers...), CatalogList(), 0
 		for _, model := range slices.Sorted(maps.Keys(theirs.Calls)) {
-			own, err := ours.Price(model, catalogDay(tt.day))
+			own, err := ours.Price(model, parseDay(tt.day))
 			if err != nil && !tt.all || model == "gpt-5-nano" { // of which theirs had a priority that cost 50 times as much
 				continue
 			}
 			require.NoError(t, err)
-			p, err := theirs.Price(model, catalogDay(tt.day))
+			p, err := theirs.Price(model, parseDay(tt.day))
 			require.NoError(t, err)
 			for _, v := range p.allRates() {
 				require.True(t, own.HasTier(v.Tier), "%s: %q", model, v.Tier)

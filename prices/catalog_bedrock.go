@@ -9,7 +9,8 @@ const (
 	bedrockChecked = "2026-08-21"
 )
 
-// catalogBedrock returns the prices of models on Amazon Bedrock, on demand and in US regions.
+// catalogBedrock returns the prices of models on Amazon Bedrock, on demand and in US regions, in micro-dollars
+// a million tokens.
 func catalogBedrock() []Price {
 	return slices.Concat(
 		splitEndpoints("anthropic.claude-opus-5", "", 5_000_000, 25_000_000),
@@ -48,18 +49,19 @@ func catalogBedrock() []Price {
 	)
 }
 
-// bedrockPrice returns the price of a Bedrock model that all endpoints have in common, as a list of one.
+// bedrockPrice returns the price that all endpoints of a Bedrock model have in common, as a list of one. Rates
+// are in micro-dollars a million tokens.
 func bedrockPrice(model string, r Rates) []Price {
-	return priceFacts(bedrockSource, bedrockChecked, "", r, model)
+	return newPrices(bedrockSource, bedrockChecked, "", r, model)
 }
 
-// splitEndpoints returns the global and the regional price of a model, from rates of global endpoints in
-// micro-dollars a million tokens. Regional endpoints cost a tenth more; the cache rates are Anthropic's
-// multiples.
+// splitEndpoints returns two prices of a Bedrock model, global and regional, from rates of global endpoints in
+// micro-dollars a million tokens. Regional endpoints cost a tenth more. Cache rates are Anthropic's multiples
+// of the input rate; both apply from the day from on.
 func splitEndpoints(model, from string, input, output int64) []Price {
 	return slices.Concat(
-		priceFacts(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),
-		priceFacts(bedrockSource, bedrockChecked, from, anthropicRates(input/10*11, output/10*11), "regional."+model),
+		newPrices(bedrockSource, bedrockChecked, from, anthropicRates(input, output), "global."+model),
+		newPrices(bedrockSource, bedrockChecked, from, anthropicRates(input/10*11, output/10*11), "regional."+model),
 	)
 }
 

@@ -24,7 +24,7 @@ func CatalogList() List {
 		Calls: maps.Clone(byHand.Calls), exact: true,
 	}
 	add := func(id string, call CallPrice) {
-		if own, err := byHand.Price(id, catalogDay(catalogTableDay)); err == nil {
+		if own, err := byHand.Price(id, parseDay(catalogTableDay)); err == nil {
 			call = call.dearest(own)
 			if call.Rates == own.Rates && slices.ContainsFunc(list.Prices, func(p Price) bool { return p.Model == id }) {
 				call.Rates = Rates{} // those of Prices, which may have a day
@@ -44,8 +44,8 @@ func CatalogList() List {
 	return list
 }
 
-// dearest returns the prices of p and q together. If both have a price for a token class, for sound or for a
-// tool, it is the dearer one. It may change the map p.Tools.
+// dearest returns the prices of p and q together: the variants of both, and the dearer one of each token class,
+// sound and tool. A missing price counts as cheaper. It may change the map p.Tools in place.
 func (p CallPrice) dearest(q CallPrice) CallPrice {
 	for _, c := range classes {
 		ours, theirs := c.Rate(&p.Rates), c.Rate(&q.Rates)
@@ -61,16 +61,15 @@ func (p CallPrice) dearest(q CallPrice) CallPrice {
 	return p
 }
 
-// tierRates returns the rates of a service tier, from rates in micro-dollars a million tokens. Its rates for
-// cache writes stay 0, so they are assumed later.
+// tierRates returns the rates of the service tier name, from rates in micro-dollars a million tokens. Its rates
+// for cache writes stay 0: For assumes them.
 func tierRates(name string, input, output, cacheRead int64) CallRates {
 	return CallRates{Tier: name, Rates: Rates{Input: input, Output: output, CacheRead: cacheRead}}
 }
 
-// callsByHand returns prices, by model, that the embedded table lacks: tiers of Codex, long contexts of
-// Sonnet 4 and 4.5, searches, and the sound of models that the table has no longer.
-//
-// Gemini's Flash models have the tiers of 2027, with text at twice the price.
+// callsByHand returns a new map of prices, by model, that the embedded table lacks. They are tiers of Codex,
+// long contexts of Sonnet 4 and 4.5, searches, and sound of older models. Gemini's Flash models have the tiers
+// of 2027, at twice the price.
 func callsByHand() map[string]CallPrice {
 	const perSearch, perOldSearch = 10_000, 35_000
 	search := func(micros int64) map[string]int64 { return map[string]int64{"web_search": micros} }
@@ -103,7 +102,8 @@ func callsByHand() map[string]CallPrice {
 	return calls
 }
 
-// bedrockVersions returns the prices of Bedrock's models under their full ids, which end in a version.
+// bedrockVersions returns copies of the prices of Bedrock's models under their full ids, which end in a version
+// such as -v1. It leaves out models with full ids without a version.
 func bedrockVersions() []Price {
 	var rows []Price
 	for _, p := range catalogBedrock() {

@@ -19,7 +19,7 @@ var catalogTable string
 // catalogTableDay is the day on which the table was read.
 const catalogTableDay = "2026-11-28"
 
-// tableCalls parses the embedded table and returns its prices by model id, in a new map. It panics if the
+// tableCalls parses the embedded table and returns its prices by exact model id, in a new map. It panics if the
 // table is malformed.
 func tableCalls() map[string]CallPrice {
 	calls := map[string]CallPrice{}
@@ -39,8 +39,9 @@ func tableCalls() map[string]CallPrice {
 	return calls
 }
 
-// tablePrice returns the price in the fields of a table's line. The standard rates come first, then in any
-// order rates of a tier or above a length, and fees of tools. It panics for a malformed number.
+// tablePrice returns the price in the fields of a table's line: the standard rates, then rates of tiers and
+// long contexts, and fees of tools. Rates are in micro-dollars a million tokens, fees in micro-dollars. It
+// panics for a malformed number.
 func tablePrice(fields []string) (p CallPrice) {
 	p.Rates, p.Sound = tableRates(fields[0])
 	for _, field := range fields[1:] {

@@ -23,7 +23,7 @@ func TestEachPriceOfTheCatalogHasASourceAndADay(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "https", u.Scheme, p.Model)
 		hosts[u.Hostname()]++
-		assert.True(t, catalogDay(p.Checked).After(at(t, "2025-01-01T00:00:00Z")), p.Model)
+		assert.True(t, parseDay(p.Checked).After(at(t, "2025-01-01T00:00:00Z")), p.Model)
 		assert.Positive(t, p.Input, p.Model)
 		assert.Positive(t, p.Output, p.Model)
 		id := fmt.Sprint(p.Model, p.Scope, p.EffectiveFrom)

@@ -32,8 +32,8 @@ const (
 // returned error describes the mistake, and wraps the error of the list's source.
 var ErrList = errors.New("prices: price list")
 
-// readList reads a whole list, at most 16 MiB. It refuses JSON that readers understand differently: repeated
-// names, values after the end, deep nesting. Its errors match ErrList.
+// readList returns the whole list, at most 16 MiB of JSON. It refuses JSON that readers understand differently:
+// repeated names, values after the end, deep nesting. Its errors match ErrList, except for a nil r.
 func readList(r io.Reader) ([]byte, error) {
 	if problem.IsNil(r) {
 		return nil, invalid("r", "is nil; pass the list's JSON, for example an *os.File")
@@ -74,7 +74,7 @@ func checkStrictJSON(raw []byte) error {
 		if !first && len(open) == 0 {
 			return errors.New("goes on after its end")
 		}
-		if open, err = takeToken(open, token); err != nil {
+		if open, err = nextLevels(open, token); err != nil {
 			return err
 		}
 		if len(open) > maxListDepth {
@@ -83,9 +83,9 @@ func checkStrictJSON(raw []byte) error {
 	}
 }
 
-// takeToken returns the open arrays and objects after the token. It fails if the token repeats a name of its
-// object.
-func takeToken(open []level, token json.Token) ([]level, error) {
+// nextLevels returns the open arrays and objects after the token, and changes open in place. It fails if the
+// token repeats a name of its object.
+func nextLevels(open []level, token json.Token) ([]level, error) {
 	last := len(open) - 1
 	switch delim, isDelim := token.(json.Delim); {
 	case isDelim && (delim == '}' || delim == ']'):
@@ -123,7 +123,7 @@ func clipText(text string) string {
 	return strings.ToValidUTF8(text, "?")
 }
 
-// jsonFields returns an object's values by their exact names, and false if raw is not an object.
+// jsonFields returns an object's raw values by their exact names. It returns false if raw is not an object.
 func jsonFields(raw json.RawMessage) (fields map[string]json.RawMessage, ok bool) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, false
@@ -142,9 +142,8 @@ func textField(fields map[string]json.RawMessage, name string) (s string) {
 // sortedNames returns the names of an object's values, sorted.
 func sortedNames(fields map[string]json.RawMessage) []string { return slices.Sorted(maps.Keys(fields)) }
 
-// rateFrom converts a decimal in dollars per token into µ$ per million tokens. It is exact if possible, else
-// rounded half up, and at least 1. Only a price of 0 is FreeRate. It fails for a negative, malformed or too
-// large price.
+// rateFrom converts a decimal in dollars per token into micro-dollars per million tokens, rounded half up, and
+// at least 1. A price of 0 becomes FreeRate. It fails for a negative, malformed or too large price.
 func rateFrom(raw json.RawMessage) (int64, error) {
 	n := string(raw)
 	if err := checkNumber(n); err != nil {
@@ -167,7 +166,8 @@ func rateFrom(raw json.RawMessage) (int64, error) {
 	return max(1, q.Int64()), nil
 }
 
-// checkNumber fails unless n is a number with few digits and a small exponent, which is cheap to parse exactly.
+// checkNumber fails unless n is a number of at most 64 characters with an exponent of at most ±40, which is
+// cheap to parse exactly.
 func checkNumber(n string) error {
 	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || strings.ContainsFunc(n, func(c rune) bool { return !strings.ContainsRune("0123456789.eE+-", c) }) {
 		return fmt.Errorf("%q is not a number", clipText(n))

@@ -34,13 +34,14 @@ type List struct {
 	exact bool
 }
 
-// skip adds a row to Skipped with a formatted reason.
+// skip appends the model with a formatted reason to l.Skipped.
 func (l *List) skip(model, format string, args ...any) {
 	l.Skipped = append(l.Skipped, Skipped{strings.ToValidUTF8(model, "?"), fmt.Sprintf(format, args...)})
 }
 
-// add appends a price to the list. A price that a keeper would refuse goes to Skipped under the id.
-func (l *List) add(id string, p Price) {
+// addPrice appends a price to l.Prices. A price that a keeper would refuse goes to l.Skipped under the id
+// instead.
+func (l *List) addPrice(id string, p Price) {
 	if err := p.Validate(); err != nil {
 		l.skip(id, "%v", err)
 		return
@@ -65,17 +66,17 @@ func Load(r io.Reader, providers ...string) (List, error) {
 		return List{}, err
 	}
 	if bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")) {
-		return ownList(raw)
+		return parseOwnList(raw)
 	}
 	if len(providers) == 0 {
 		providers = []string{"openai", "anthropic", "bedrock", "bedrock_converse", "gemini"}
 	}
-	return liteLLMList(raw, providers)
+	return parseLiteLLM(raw, providers)
 }
 
-// ownList reads a list in our own format, an array of Price. Unknown fields are an error; invalid prices are
-// skipped.
-func ownList(raw []byte) (List, error) {
+// parseOwnList returns a list from our own format, an array of Price. Unknown fields, and more than 20,000
+// models, fail with ErrList; invalid prices go to Skipped.
+func parseOwnList(raw []byte) (List, error) {
 	var rows []Price
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.DisallowUnknownFields()
@@ -87,7 +88,7 @@ func ownList(raw []byte) (List, error) {
 	}
 	list := List{Name: "prices"}
 	for _, p := range rows {
-		list.add(p.Model, p)
+		list.addPrice(p.Model, p)
 	}
 	return list, nil
 }
@@ -97,10 +98,10 @@ func tooLongError() error {
 	return fmt.Errorf("%w: has more than %d models", ErrList, maxListModels)
 }
 
-// liteLLMList reads LiteLLM's list, an object of models. It takes rows of the named providers and those
-// without a provider. Rows without a usable price go to Skipped. It fails with ErrList unless raw is an
-// object of at most 20,000 models.
-func liteLLMList(raw []byte, providers []string) (List, error) {
+// parseLiteLLM returns a list from LiteLLM's format, an object of models: rows of the named providers and those
+// without a provider. Rows without a usable price go to Skipped, but may have a price for calls. It fails with
+// ErrList unless raw is an object of at most 20,000 models.
+func parseLiteLLM(raw []byte, providers []string) (List, error) {
 	list := List{Name: "litellm", exact: true}
 	rows, ok := jsonFields(bytes.TrimSpace(raw))
 	if !ok {
@@ -128,9 +129,9 @@ func liteLLMList(raw []byte, providers []string) (List, error) {
 			list.skip(id, "%v", err)
 			continue
 		}
-		list.add(id, Price{Model: modelOfPath(id), Source: "LiteLLM", Rates: rates})
+		list.addPrice(id, Price{Model: modelOfPath(id), Source: "LiteLLM", Rates: rates})
 	}
-	list.dateCalls()
+	list.completeDatedCalls()
 	return list, nil
 }
 
@@ -140,10 +141,11 @@ var liteLLMClasses = [len(classes)]string{
 	"cache_creation_input_token_cost_above_1hr", "output_cost_per_token",
 }
 
-// liteLLMRates returns a row's rates. The error says why it has none: it is for one region, priced by the
-// length of the context, or without a price.
+// liteLLMRates returns the rates of a row, in micro-dollars a million tokens. It fails for a row of one region,
+// and for one priced by the length of the context. It also fails if the price of input or output is missing or
+// malformed.
 func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
-	if ofOneRegion(id) {
+	if isRegional(id) {
 		return Rates{}, fmt.Errorf("priced for one region or term (%s)", clipText(path.Dir(strings.TrimPrefix(id, "bedrock/"))))
 	}
 	if field := longContextField(row); field != "" {
@@ -155,8 +157,8 @@ func liteLLMRates(id string, row map[string]json.RawMessage) (Rates, error) {
 	return ratesOf(row, "")
 }
 
-// ofOneRegion reports whether a row's id is Bedrock's for one region or term, such as "bedrock/us-east-1/…".
-func ofOneRegion(id string) bool {
+// isRegional reports whether a row's id is Bedrock's for one region or term, such as "bedrock/us-east-1/…".
+func isRegional(id string) bool {
 	return strings.HasPrefix(id, "bedrock/") && strings.Count(id, "/") > 1
 }
 
@@ -171,7 +173,8 @@ func isGiven(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "
 // modelOfPath returns an id without the path before it, such as "bedrock/us-east-1/".
 func modelOfPath(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
-// longContextField returns the first field of a row with a price above a context length, "" without one.
+// longContextField returns the first name, in order, of a row's field with a price above a context length. It
+// is "" without one; a null does not count.
 func longContextField(row map[string]json.RawMessage) string {
 	for _, name := range sortedNames(row) {
 		if strings.Contains(name, "cost") && strings.Contains(name, "_above_") && strings.HasSuffix(name, "k_tokens") && isGiven(row[name]) {

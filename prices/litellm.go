@@ -30,10 +30,11 @@ var liteLLMTools = map[string]string{"google_maps_grounding_cost_per_query": "go
 // a call asks for it by name.
 const liteLLMPlaces = "provider_specific_entry"
 
-// addCall adds a row's complete prices of calls to Calls. A row with costs other than of tokens and tools
-// goes to l.unbounded. Two rows of one model become two prices of which the dearer applies.
+// addCall adds a row's complete prices of calls to l.Calls. A row with costs other than of tokens and tools
+// goes to l.unbounded; one of a single region or without a price is skipped. Two rows of one model become two
+// prices, and the dearer applies.
 func (l *List) addCall(id string, row map[string]json.RawMessage) {
-	if ofOneRegion(id) || !hasPrice(row) {
+	if isRegional(id) || !hasPrice(row) {
 		return
 	}
 	model := modelOfPath(id)
@@ -62,9 +63,10 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 // dated is the date at the end of an id.
 var dated = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
 
-// dateCalls completes the price of each dated model id that has a standard price only. If that equals the
-// price of the undated id, it copies the undated id's prices of tiers and long contexts.
-func (l *List) dateCalls() {
+// completeDatedCalls completes, in place, the price of each dated model id in l.Calls that has a standard price
+// only. If that equals the price of the undated id, it copies the undated id's prices of tiers and long
+// contexts.
+func (l *List) completeDatedCalls() {
 	for id, call := range l.Calls {
 		if model, ok := l.Calls[dated.ReplaceAllString(id, "")]; ok && len(call.Variants) == 0 && model.Rates == call.Rates {
 			call.Variants = model.Variants
@@ -73,7 +75,8 @@ func (l *List) dateCalls() {
 	}
 }
 
-// raiseToolPrice sets the price of a tool's use in micro-dollars, unless a higher one is set.
+// raiseToolPrice sets the price of a tool's use in micro-dollars, unless a higher one is set. It changes the
+// map p.Tools in place, or makes it.
 func (p *CallPrice) raiseToolPrice(name string, micros int64) {
 	if p.Tools == nil {
 		p.Tools = map[string]int64{}
@@ -81,8 +84,9 @@ func (p *CallPrice) raiseToolPrice(name string, micros int64) {
 	p.Tools[name] = max(p.Tools[name], micros)
 }
 
-// liteLLMCall returns a row's complete price. why is empty, or names a field that is unreadable or has a cost
-// other than of tokens and tools.
+// liteLLMCall returns a row's complete price, rates in micro-dollars a million tokens and fees in micro-dollars
+// rounded up. If the price is incomplete, the second result is the reason: an unreadable field, or a cost other
+// than of tokens and tools.
 func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
@@ -134,9 +138,9 @@ func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
 	return call, why
 }
 
-// liteLLMKind returns the rates in a row's fields that end in suffix. Missing input and output rates are
-// those of the standard kind. why is the reason to skip the row that was found so far, if any; the second
-// result is that, or else the first error.
+// liteLLMKind returns the rates in a row's fields that end in suffix, with the standard kind's for missing
+// input and output rates. The second result is why, the reason found so far to refuse the row, or else the
+// first error as text.
 func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, string) {
 	rates, err := ratesOf(row, suffix)
 	if err == nil && suffix != "" {
@@ -155,8 +159,8 @@ func liteLLMKind(row map[string]json.RawMessage, suffix, why string) (Rates, str
 	return rates, why
 }
 
-// addPlaces adds a tier for service in the US if raw, LiteLLM's factors by place, has a factor above 1 for
-// it, because a provider may choose that place.
+// addPlaces appends a variant with the tier "us" if raw, LiteLLM's factors by place, has a factor above 1 for
+// it. A provider may choose that place. Otherwise it does nothing.
 func (p *CallPrice) addPlaces(raw json.RawMessage) {
 	factors, _ := jsonFields(raw)
 	factor, err := strconv.ParseFloat(string(factors["us"]), 64)
@@ -166,7 +170,7 @@ func (p *CallPrice) addPlaces(raw json.RawMessage) {
 	p.Variants = append(p.Variants, CallRates{Tier: "us", Rates: p.times(int64(math.Ceil(factor * 1_000)))})
 }
 
-// times returns the rates multiplied by thousandths / 1,000, rounded up.
+// times returns the rates multiplied by thousandths / 1,000, rounded up. Rates of 0 and FreeRate stay.
 func (r Rates) times(thousandths int64) Rates {
 	for _, c := range classes {
 		if rate := c.Rate(&r); *rate > 0 {

@@ -8,8 +8,8 @@ import (
 // regions are the prefixes of ids for one region or geography.
 var regions = []string{"us", "eu", "apac", "jp", "au", "ca", "sa", "us-gov", "regional"}
 
-// SplitModel returns a model id without its scope prefix and revision :0, and the
-// scope. ARNs of inference profiles and models count by their last part.
+// SplitModel returns a model id without its scope prefix and revision :0, and the scope: Global for the prefix
+// global., else Regional. Of an ARN or a path it takes the part after the last slash.
 func SplitModel(id string) (name string, scope Scope) {
 	id = id[strings.LastIndexByte(id, '/')+1:]
 	scope = Regional
@@ -23,8 +23,8 @@ func SplitModel(id string) (name string, scope Scope) {
 	return strings.TrimSuffix(id, ":0"), scope
 }
 
-// ModelNames returns the names a model's price may be filed under, the closest
-// first: x-v2:1, x-v2, x. Another version's price is never among them.
+// ModelNames returns the names under which a model's price may be stored, the closest first: x-v2:1, x-v2, x.
+// They never include another version.
 func ModelNames(name string) []string {
 	names := append(make([]string, 0, 3), name)
 	for _, mark := range []string{":", "-v"} {
@@ -36,8 +36,8 @@ func ModelNames(name string) []string {
 	return names
 }
 
-// withoutNumber returns text without a mark and number at its end, such as ":1", and text itself without
-// them.
+// withoutNumber returns text without a mark and the number behind it at its end, such as ":1". Without both it
+// returns text itself.
 func withoutNumber(text, mark string) string {
 	rest := strings.TrimRight(text, "0123456789")
 	shorter, marked := strings.CutSuffix(rest, mark)

@@ -41,7 +41,8 @@ type Price struct {
 	List string `json:"list,omitempty"`
 }
 
-// Validate checks the model id, the scope and the rates. It returns a *fault.ValidationError.
+// Validate returns a *fault.ValidationError for an invalid model id or scope, or a rate outside FreeRate to
+// 10^12 micro-dollars a million tokens. It returns nil for a valid price.
 func (p Price) Validate() error {
 	if base, _ := SplitModel(p.Model); base == "" || len(p.Model) > maxName || !utf8.ValidString(p.Model) {
 		return invalidConfig("model", "%q is not a model id of 1 to 256 characters", p.Model)
@@ -57,8 +58,8 @@ func (p Price) Validate() error {
 	return nil
 }
 
-// Normalized returns the price without the scope prefix and the revision :0 in its id. The prefix sets an
-// empty Scope.
+// Normalized returns a copy of the price without the scope prefix and the revision :0 in its id. The prefix
+// sets an empty Scope; a given Scope stays.
 func (p Price) Normalized() Price {
 	name, scope := SplitModel(p.Model)
 	if p.Scope == "" && name != strings.TrimSuffix(p.Model, ":0") {
@@ -71,7 +72,8 @@ func (p Price) Normalized() Price {
 // Book is prices by model, without the prefix of a scope.
 type Book map[string][]Price
 
-// NewBook makes a book of prices. It returns the *fault.ValidationError of the first invalid price.
+// NewBook returns a book of prices by normalized model id, each model's in the order of rows. It fails with the
+// *fault.ValidationError of the first invalid price.
 func NewBook(rows []Price) (Book, error) {
 	book := Book{}
 	for i, row := range rows {
@@ -84,9 +86,9 @@ func NewBook(rows []Price) (Book, error) {
 	return book, nil
 }
 
-// Lookup returns the price in force at t of a model with these names, the closest first (see
-// ModelNames), and whether there is one. It prefers the exact version, then the exact scope, then
-// the latest start.
+// Lookup returns the price in force at t of a model with these names, the closest first (see ModelNames), for a
+// scope. It prefers the first name with a price, then the exact scope, then the latest start. It returns false
+// without one.
 func (b Book) Lookup(names []string, scope Scope, t time.Time) (Price, bool) {
 	for _, name := range names {
 		if p, ok := InForce(b[name], scope, t); ok {
@@ -96,8 +98,8 @@ func (b Book) Lookup(names []string, scope Scope, t time.Time) (Price, bool) {
 	return Price{}, false
 }
 
-// InForce returns the price in force at t among those of one model, for a scope, and whether there is
-// one. It prefers the exact scope, then the latest start.
+// InForce returns the price in force at t among those of one model, for a scope or for all scopes. It prefers
+// the exact scope, then the latest start, then the last of rows. It returns false without one.
 func InForce(rows []Price, scope Scope, t time.Time) (Price, bool) {
 	var best *Price
 	rank := func(p *Price) int {

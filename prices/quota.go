@@ -44,7 +44,7 @@ type QuotaExceededError struct {
 	DecidedAt time.Time
 }
 
-// RetryIn returns the time from the decision to RetryAt. It returns false if either is unknown.
+// RetryIn returns the time from the decision to RetryAt, at least 0. It returns false if either is unknown.
 func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	if e.DecidedAt.IsZero() || e.RetryAt.IsZero() {
 		return 0, false
@@ -52,7 +52,8 @@ func (e *QuotaExceededError) RetryIn() (time.Duration, bool) {
 	return max(0, e.RetryAt.Sub(e.DecidedAt)), true
 }
 
-// Error names each label with its spent share of the quota, and the time of the retry or the fix.
+// Error returns a text with each label and its spent percentage of the quota, or that it has no price. It ends
+// with the time of the retry, or the fix if no wait helps.
 func (e *QuotaExceededError) Error() string {
 	names := make([]string, len(e.Labels))
 	for i, l := range e.Labels {
@@ -69,5 +70,5 @@ func (e *QuotaExceededError) Error() string {
 	return fmt.Sprintf("%v: %s; %s", ErrQuotaExceeded, strings.Join(names, ", "), when)
 }
 
-// Is makes errors.Is(err, ErrQuotaExceeded) true.
+// Is reports whether target is ErrQuotaExceeded, for errors.Is.
 func (e *QuotaExceededError) Is(target error) bool { return target == ErrQuotaExceeded }

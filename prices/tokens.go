@@ -39,12 +39,13 @@ var classes = [...]Class{
 // Classes returns a new slice of the token classes, in the order of the fields of Tokens.
 func Classes() []Class { return slices.Clone(classes[:]) }
 
-// Always reports whether every price has a rate for the class: for input and output 0 is a rate.
+// Always reports whether a rate of 0 is a rate for the class, as for input and output. For the cache classes 0
+// means unknown.
 func (c Class) Always() bool {
 	return c.Name == classes[0].Name || c.Name == classes[len(classes)-1].Name
 }
 
-// Validate checks that each count is 0 to 10^8. It returns a *fault.ValidationError.
+// Validate returns a *fault.ValidationError unless each count is 0 to 10^8; the error names the class.
 func (t Tokens) Validate() error {
 	for _, c := range classes {
 		if n := *c.Count(&t); n < 0 || n > maxTokens {
@@ -72,8 +73,8 @@ type Rates struct {
 	CacheWrite1h int64 `json:"cache_write_1h_usd_micros_per_1m,omitempty"` // 0: twice Input; FreeRate: free
 }
 
-// Assumed returns the rates with each unknown cache rate assumed. A read costs as much as input, a write 1.25
-// times for 5 minutes and twice for an hour.
+// Assumed returns the rates with each unknown cache rate (0) replaced. A read costs as much as input, a write
+// 1.25 times for 5 minutes, rounded up, and twice for an hour. FreeRate stays.
 func (r Rates) Assumed() Rates {
 	input := max(r.Input, 0)
 	r.CacheRead = cmp.Or(r.CacheRead, input)

@@ -74,7 +74,8 @@ func (s *site) checkLinks() error {
 	return errors.Join(problems...)
 }
 
-// checkTarget checks that link u of the page from has a target on the site. ids are the ids of each page.
+// checkTarget returns an error unless link u of the page from leads to a file of the site. With a fragment it
+// must lead to an id of that page; ids are the ids of each page. An absolute path is an error too.
 func (s *site) checkTarget(from string, u *url.URL, ids map[string]map[string]int) error {
 	if u.Scheme != "" || u.Host != "" || strings.HasPrefix(u.Path, "/") {
 		return errors.New("it is neither a place of the site nor a page of the web")

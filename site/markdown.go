@@ -62,8 +62,8 @@ func (s *site) render(p *page, source []byte) error {
 	return p.setOutline()
 }
 
-// addImage adds the file of an image to the site. Its path relative to the page is the same as in the
-// repository.
+// addImage adds the file of an image to s.files, at a path relative to the page as in the repository. It fails
+// if there is no such file.
 func (s *site) addImage(p *page, to string) error {
 	file, err := fs.ReadFile(s.repository, path.Join(path.Dir(p.Source), to))
 	if err != nil {

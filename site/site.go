@@ -73,8 +73,9 @@ func makeSite(repository fs.FS) (*site, error) {
 	return s, nil
 }
 
-// findDocuments adds an empty page for each Markdown file to s.pages, and its place to s.at, so
-// that all can link to all.
+// findDocuments adds an empty page for each Markdown file to s.pages, and its place to s.at, so that all can
+// link to all. A README is also the place of its folder. A file that several patterns match gets one page, in
+// the first section.
 func (s *site) findDocuments() error {
 	for section, patterns := range documents {
 		for _, pattern := range patterns {
@@ -108,7 +109,8 @@ func (s *site) renderDocuments() error {
 	return nil
 }
 
-// documentPath returns the path of a Markdown file's page.
+// documentPath returns the path of a Markdown file's page on the site: in lower case, with .html for .md, and
+// index for README.
 func documentPath(name string) string {
 	return strings.Replace(strings.ToLower(strings.TrimSuffix(name, ".md")), "readme", "index", 1) + ".html"
 }

@@ -59,6 +59,7 @@ type retryAfter struct {
 	wait time.Duration
 }
 
+// Unwrap returns the error without its wait.
 func (e *retryAfter) Unwrap() error { return e.error }
 
 // retryOf returns the wait that an error of a Sink demands before the next try; 0 without a demand. The result
@@ -168,7 +169,8 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 }
 
-// Delivering returns the name of the Deliverer of a table's alerts that works at a time (Options.Holder), "" if none does.
+// Delivering returns the name (Options.Holder) of the Deliverer that holds the lease of a table's alerts at the
+// instant at; "" if none does. It reads one item.
 func Delivering(ctx context.Context, client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }, tableName string, at time.Time,

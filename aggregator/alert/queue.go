@@ -63,9 +63,9 @@ func quotaOf(a *schema.Alert) quota {
 	return quota{a.Keys.Entity(a.Entity), a.Resource, a.Limit, a.Window}
 }
 
-// takeMessage starts a message and returns its alerts, at most 100, marked as in flight: quotas with the
-// highest threshold and largest use first. A quota's lower thresholds come before its highest. It returns nil
-// if none is due, two messages are in flight, or the last began less than 5 s ago.
+// takeMessage starts a message and returns its alerts, at most 100, marked as in flight. The highest thresholds
+// and largest use come first, but a quota's lower thresholds before its highest. message is nil if none is due,
+// two are in flight, or the last began less than 5 s ago; open is the number of waiting alerts.
 func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	if q.underWay >= mostUnderWay || now.Before(q.next) {
 		return nil, 0
@@ -104,8 +104,8 @@ func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	return message, open
 }
 
-// idleTime returns the time until the queue next needs work, unless a message is answered: at most until look,
-// at least 1 ms.
+// idleTime returns the wait until the queue next needs work, if no message is answered before, at least 1 ms.
+// Work is the next look, an alert that becomes due, or another try to mark alerts.
 func (q *queue) idleTime(now, look time.Time) time.Duration {
 	for _, e := range q.entries {
 		switch {

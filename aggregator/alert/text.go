@@ -43,7 +43,8 @@ func lineOf(a *aggregator.Alert) string {
 // mostLetters bounds a name in a text.
 const mostLetters = 80
 
-// cleanName returns a name without control characters, cut at 80 letters and escaped.
+// cleanName returns a name without control characters, cut at 80 letters with … behind them, and with &, < and
+// > escaped.
 func cleanName(name string) string {
 	letters := []rune(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -23,7 +23,8 @@ func Folder(name string) Writer { return folder(name) }
 
 type folder string
 
-// Put writes a temporary file, and renames it after it is on the disk.
+// Put writes a temporary file, and renames it after it is on the disk. It makes missing folders, and refuses a
+// name that leads out of the folder.
 func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 	if err := problem.CheckContext(ctx, "archive"); err != nil {
 		return err

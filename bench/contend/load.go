@@ -129,8 +129,9 @@ func (l *load) callRepeatedly(ctx, until context.Context, number int) {
 	l.sum = l.sum.plus(sum)
 }
 
-// call makes one call for the entity id and counts it in sum. It calls granted for a grant. It returns the
-// time to pause before the next call: the retry time after a denial, 10 ms after a failure.
+// call makes one call for the entity id and counts a grant or a failure in sum; a call that its context ended
+// counts as neither. It calls granted for a grant. It returns the time to pause before the next call: the retry
+// time after a denial, 10 ms after a failure, else 0.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
 	if l.Settings.Call == "wait" {
 		ctx = until

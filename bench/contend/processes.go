@@ -78,7 +78,7 @@ func (all workers) run() (sum tally, err error) {
 	return sum, nil
 }
 
-// dismiss stops the workers.
+// dismiss stops the workers and waits for their exits. It ignores their errors.
 func (all workers) dismiss() {
 	for _, c := range all {
 		_ = c.Stop()

@@ -16,8 +16,8 @@ import (
 // redisServer is the program for the rows of Redis, in PATH.
 const redisServer = "redis-server"
 
-// serveRedis starts a Redis without persistence on a loopback port, behind a latency. As with ddbmem, a
-// request waits for the latency before the server gets it.
+// serveRedis starts a Redis without persistence on a loopback port, behind a latency, and returns its address;
+// end stops it. As with ddbmem, a request waits for the latency before the server gets it.
 func serveRedis(ctx context.Context, latency time.Duration) (address string, end func() error, err error) {
 	port, err := freePort(ctx)
 	if err != nil {
@@ -85,7 +85,7 @@ func serveDelayed(ctx context.Context, server string, latency time.Duration) (ad
 			if err != nil {
 				return // the end
 			}
-			all.Go(func() { passOn(ctx, client, server, latency) })
+			all.Go(func() { forwardConnection(ctx, client, server, latency) })
 		}
 	})
 	return l.Addr().String(), func() error {
@@ -102,9 +102,9 @@ type sent struct {
 	text []byte
 }
 
-// passOn forwards the connection client to the server at address, and delays each request by
-// latency. It returns when either side or ctx ends it.
-func passOn(ctx context.Context, client net.Conn, address string, latency time.Duration) {
+// forwardConnection forwards the connection client to the server at address, and delays each request by
+// latency, but no answer. It returns when either side or ctx ends it, and closes both.
+func forwardConnection(ctx context.Context, client net.Conn, address string, latency time.Duration) {
 	var dialer net.Dialer
 	server, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {

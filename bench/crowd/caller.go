@@ -35,7 +35,8 @@ const (
 	failed = "failed"
 )
 
-// runTask is the main function of a process: its callers wait and call until the task's end.
+// runTask is the main function of a process. Its callers make calls one after another until the task's end, and
+// it sends each begin, end and failure to the parent.
 func runTask(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {
@@ -66,7 +67,8 @@ func runTask(ctx context.Context, orders *json.Decoder, answers *json.Encoder) e
 	return errors.Join(err, limiter.Close(ctx))
 }
 
-// makeCall makes one call and reports its begin and end, or its failure.
+// makeCall waits for a lease, holds it for s.Holds, or a random time around that, and settles it to s.Uses. It
+// reports the begin and the end of the hold, or a failure. With s.Patience it waits no longer than that.
 func (s settings) makeCall(ctx context.Context, limiter *dynalimit.RateLimiter, report func(kind string, err error)) {
 	waits, cancel := ctx, func() {}
 	if s.Patience > 0 {

@@ -61,7 +61,8 @@ type crowd struct {
 	all      []*process
 }
 
-// startProcess starts a process, which calls until the given instant.
+// startProcess starts a process, which calls until the given instant, adds it to c.all, and gathers its events
+// until it ends.
 func (c *crowd) startProcess(ctx context.Context, until time.Time) error {
 	child, err := program.StartChild(ctx, task{c.settings, c.endpoint, until})
 	if err != nil {
@@ -82,7 +83,8 @@ func (c *crowd) startProcess(ctx context.Context, until time.Time) error {
 	return nil
 }
 
-// killChild ends a process at once, with its open calls, unless it is dead.
+// killChild ends a process at once, with its open calls, and waits until all its events are read. It records
+// the time of death. It does nothing if the process is dead.
 func (p *process) killChild() {
 	if !p.died.IsZero() {
 		return
@@ -93,7 +95,8 @@ func (p *process) killChild() {
 	_ = p.Stop()
 }
 
-// runCrowd runs a crowd on one bucket.
+// runCrowd runs a crowd on one bucket and returns the sums of its calls. With killEvery it kills and replaces a random
+// process each time, and kills all in the end. It then adds back-s, the seconds until one process gets all slots.
 func runCrowd(ctx context.Context, s settings) (_ *outcome, err error) {
 	db := ddbmem.New()
 	defer db.Close()
@@ -142,7 +145,8 @@ func runCrowd(ctx context.Context, s settings) (_ *outcome, err error) {
 	return o, nil
 }
 
-// newFaults delays every request by 5 ms, and loses a part of the answers to writes.
+// newFaults returns a fault function that delays every request by 5 ms. It loses the answers to a share s.lost
+// of the UpdateItem requests, at random.
 func newFaults(s settings) func(*ddbmem.Request) ddbmem.Fault {
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(1, 2))
@@ -170,7 +174,8 @@ func takeAll(ctx context.Context, db *ddbmem.DB, slots int64) error {
 // renewedBefore is the least time for which a killed process surely has its slots: half a hold, less 5 s for late writes.
 const renewedBefore = 25 * time.Second
 
-// sumCalls sums the calls, and finds the largest number of slots in use at once.
+// sumCalls sums the granted and the failed calls, and finds the largest number of slots in use at once. The
+// open calls of a killed process count as in use for renewedBefore more.
 func (c *crowd) sumCalls() *outcome {
 	o := &outcome{values: program.Values{"failed": 0}}
 	type change struct {

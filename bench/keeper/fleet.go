@@ -58,8 +58,8 @@ type task struct {
 }
 
 // open makes the store, or a keeper if t has an endpoint, in this process, and returns its handler. The store
-// has latency from the first call of look on. The client store sends a keeper's requests; nil means the usual
-// transport.
+// has latency from the first call of look on; a keeper also sweeps if the settings say so. The client store
+// sends a keeper's requests; nil means the usual transport.
 func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 	if t.Endpoint == "" {
 		var options []ddbmem.Option

@@ -11,7 +11,8 @@ import (
 // metrics are a benchmark's values by unit.
 type metrics map[string]float64
 
-// parseBenchmarks adds the results in the output of go test -bench to all, by the benchmark's name.
+// parseBenchmarks adds the results in the output of go test -bench to all, by the benchmark's name; a later
+// result of a name replaces an earlier one. It skips other lines, and fails for a value that is no number.
 func parseBenchmarks(output string, all map[string]metrics) error {
 	lines := bufio.NewScanner(strings.NewReader(output))
 	for lines.Scan() {

@@ -17,8 +17,8 @@ type partition struct {
 	load  []float64
 }
 
-// newPartition returns a full partition; holds is its burst in seconds of throughput. DynamoDB grants a burst
-// as far as it can, up to 300.
+// newPartition returns a full partition; holds is its burst in seconds of throughput, at least one. A perSecond
+// of 0 means no bound. DynamoDB grants a burst as far as it can, up to 300 seconds.
 func newPartition(perSecond, holds float64, now time.Time) *partition {
 	most := perSecond * max(1, holds)
 	return &partition{perSecond: perSecond, most: most, units: most, at: now, began: now}

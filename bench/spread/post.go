@@ -40,8 +40,9 @@ func (s *sampler) Do(r *http.Request) (*http.Response, error) {
 	return s.next.Do(r)
 }
 
-// newPost returns a caller of net/http alone. It sends requests of a limiter again, and reads the answers.
-// Their keys come after those of the limiters.
+// newPost returns a caller of net/http alone. It sends recorded UpdateItem requests of a limiter again, in turn
+// and whatever the key, and reads the answers. It first makes s.Callers buckets with keys after those of the
+// limiters.
 func newPost(ctx context.Context, s settings, client *http.Client) (caller, error) {
 	samples := make([]sample, s.Callers)
 	for i := range samples {

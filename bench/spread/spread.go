@@ -97,7 +97,7 @@ type measurement struct {
 	idle     []func()
 }
 
-// newMeasurement makes a caller of each side, and warms it.
+// newMeasurement makes a caller of each side, and warms those of the limiters by calls of every key.
 func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 	m := &measurement{settings: s, callers: map[string]caller{}}
 	for _, side := range sides[1:] {

@@ -79,7 +79,7 @@ func textOf(err error) string {
 		return commandOf[e.Fix].After(textOf(e.Err))
 	}
 	text := err.Error()
-	for _, part := range partsOf(err) {
+	for _, part := range unwrapOnce(err) {
 		if before := part.Error(); before != "" {
 			text = strings.Replace(text, before, textOf(part), 1)
 		}
@@ -87,8 +87,8 @@ func textOf(err error) string {
 	return text
 }
 
-// partsOf returns the errors that an error wraps or joins directly, or nil.
-func partsOf(err error) []error {
+// unwrapOnce returns the errors that an error wraps or joins directly, or nil.
+func unwrapOnce(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case interface{ Unwrap() []error }:
 		return e.Unwrap()
@@ -100,8 +100,8 @@ func partsOf(err error) []error {
 	return nil
 }
 
-// withoutIndex removes the index of a limit from a field: "config.limits[0].Burst" becomes
-// "config.Burst".
+// withoutIndex removes the index of a limit from a field: "config.limits[0].Burst" becomes "config.Burst". It
+// returns other fields as they are.
 func withoutIndex(field string) string {
 	object, rest, _ := strings.Cut(field, ".")
 	if i := strings.Index(rest, "]."); i > 0 && strings.HasPrefix(strings.ToLower(rest), "limits[") {

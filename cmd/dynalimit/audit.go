@@ -31,7 +31,8 @@ type auditCmd struct {
 	Limit       int    `help:"At most so many; 0 for all." default:"50" placeholder:"N"`
 }
 
-// Validate refuses an invalid --target, --from or --to, and a negative --limit.
+// Validate refuses an invalid --from or --to, a negative --limit, and a --target that is no valid id of an
+// entity. A --target that begins with $ is a target as events store it, and passes.
 func (c auditCmd) Validate() error {
 	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target in the form of events
 		if err := (admin.Entity{ID: c.Target}).Validate(); err != nil {
@@ -47,10 +48,10 @@ func (c auditCmd) Validate() error {
 func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
-	if q.From, err = momentFlag("--from", c.From, now, false); err != nil {
+	if q.From, err = parseMomentFlag("--from", c.From, now, false); err != nil {
 		return q, err
 	}
-	if q.To, err = momentFlag("--to", c.To, now, true); err != nil {
+	if q.To, err = parseMomentFlag("--to", c.To, now, true); err != nil {
 		return q, err
 	}
 	if c.From != "" && q.From.Before(firstEvents) && (q.To.IsZero() || q.To.After(firstEvents)) {
@@ -75,9 +76,9 @@ func (c auditCmd) auditTarget() string {
 	return c.Target
 }
 
-// momentFlag parses the text of a flag: a time, a day, or a period before now. It returns the zero time for an
-// empty text, and an error that names the flag for an invalid one. If last is true, a day means its end.
-func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) {
+// parseMomentFlag parses the text of a flag: a time, a day, or a period before now. It returns the zero time
+// for an empty text, and an error that names the flag for an invalid one. If last is true, a day means its end.
+func parseMomentFlag(flag, text string, now time.Time, last bool) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
@@ -88,8 +89,8 @@ func momentFlag(flag, text string, now time.Time, last bool) (time.Time, error) 
 	return at, nil
 }
 
-// Run prints the audit events that match the flags, newest first unless --oldest is given. It notes
-// if --limit left some out.
+// Run prints the audit events that match the flags, at most --limit, the newest first unless --oldest is given.
+// Without a target and --from, the search for the newest goes back 90 days. It notes if --limit left some out.
 func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.OfNamespace != "" {
 		g = g.withoutNamespace()
@@ -118,8 +119,8 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// showEvents prints events as they arrive, as JSON or as text. It stops at the first error of
-// reading or writing.
+// showEvents prints events as they arrive, as JSON or as text, and a sentence if there are none. It stops at
+// the first error of reading or writing, and returns it.
 func (c auditCmd) showEvents(out *term.Output, all auditEvents) error {
 	if out.JSON {
 		return term.Stream(out, all, term.List[audit.Event]{})

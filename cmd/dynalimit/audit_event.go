@@ -75,8 +75,8 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query,
 	}
 }
 
-// windowsBack splits a query into windows of auditWindow between from and to, the newest first.
-// They do not overlap.
+// windowsBack splits a query into windows of 24 hours between from and to, the newest first. They do not
+// overlap, and the oldest may be shorter.
 func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	return func(yield func(audit.Query) bool) {
 		for end := to; !end.Before(from); {
@@ -148,8 +148,8 @@ func printEvent(out *term.Output, e audit.Event) {
 	}
 }
 
-// limitFacts returns the limits or raises before and after a change, as texts by name. ok is false for changes
-// of other fields, and for values that cannot be decoded.
+// limitFacts returns the limits or raises before and after a change, as texts by name. A missing side is an
+// empty map. ok is false for changes of other fields, and for values that cannot be decoded.
 func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	switch c.Field {
 	case "limits":
@@ -178,8 +178,8 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	return was, is, was != nil && is != nil
 }
 
-// raiseFacts returns a JSON list of raises as texts by limit. It is empty for a nil value, and nil
-// if the value cannot be decoded.
+// raiseFacts returns a JSON list of raises as texts, under keys such as "rpm raised". It is empty for a nil
+// value, and nil if the value or the end of a raise cannot be decoded.
 func raiseFacts(value json.RawMessage) map[string]string {
 	var raises []trail.Raise
 	if value != nil && json.Unmarshal(value, &raises) != nil {
@@ -196,7 +196,8 @@ func raiseFacts(value json.RawMessage) map[string]string {
 	return facts
 }
 
-// targetText describes the target of an event and its resource: "$PLAN:pro" becomes "plan pro".
+// targetText describes the target of an event: "$PLAN:pro" becomes "plan pro", and the id of an entity stays.
+// It adds the event's resource, unless that is the default one or the target itself.
 func targetText(e audit.Event) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {
@@ -211,8 +212,8 @@ func targetText(e audit.Event) string {
 	return text
 }
 
-// valueText returns a field's JSON value as one line without quotes. On a terminal it cuts it, to
-// leave room for the columns of other text.
+// valueText returns a field's JSON value as one line: a string without its quotes, two quotes for an empty one,
+// and "" for nil. On a terminal it cuts the text, to leave room columns for other text.
 func valueText(out *term.Output, value json.RawMessage, room int) string {
 	text := string(value)
 	var plain string

@@ -31,7 +31,7 @@ type blockSource struct {
 	System   bool   `help:"Every call of everybody."`
 }
 
-// Validate refuses flags that name no source, or several.
+// Validate refuses flags that name no source, --entity beside --plan, and --system beside other flags.
 func (l blockSource) Validate() error {
 	switch {
 	case l.Entity != "" && l.Plan != "":
@@ -49,7 +49,8 @@ func (l blockSource) sourceScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
-// describeRefused describes the calls that a block of the source at refuses.
+// describeRefused describes the calls that a block of the source at refuses, such as "every call of the
+// entities on the plan pro". For an entity it names the children too.
 func describeRefused(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
@@ -64,7 +65,8 @@ func describeRefused(at admin.Scope) string {
 	return whose
 }
 
-// flagsOf returns the flags that name a source for other commands, such as "--entity key-1".
+// flagsOf returns the flags that name a source for other commands, such as "--entity key-1 --resource gpt-4",
+// or "--system" for everybody on all resources.
 func flagsOf(at admin.Scope) string {
 	var flags []string
 	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
@@ -192,8 +194,8 @@ func (l blockSource) setBlock(
 	})
 }
 
-// confirmBlock asks for confirmation if a change newly blocks the system. It returns nil for other
-// changes.
+// confirmBlock asks for confirmation if a change newly blocks the system, and fails if the user declines. It
+// returns nil without a question for other changes, and if the system is already blocked without exceptions.
 func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig, blocks bool) error {
 	if !blocks || at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
@@ -201,8 +203,8 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// exceptionsTo returns the more specific sources that are exceptions (Admit) to a block of the
-// source at. For a group only sources of that group count.
+// exceptionsTo returns the more specific sources that are exceptions (Admit) to a block of the source at. It is
+// nil for an entity on one resource, the most specific source. For a group only sources of that group count.
 func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	if at.Entity != "" && at.Resource != "" { // no source is more specific
 		return nil, nil
@@ -215,8 +217,8 @@ func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
-// blockedAbove returns the nearest less specific source that still blocks calls of the source at, or nil.
-// says is the configuration of that source; if it has Admit, the source is an exception.
+// blockedAbove returns the nearest less specific source that blocks calls of the source at, or nil. says is the
+// configuration of at. A block with exceptions does not count if at, or a source between, has Admit.
 func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {

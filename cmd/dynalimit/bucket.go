@@ -104,8 +104,8 @@ func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// addTokens adds the given amounts to the bucket by add, and prints the result. A dry run prints the result
-// of after: the tokens of limit l once n are added.
+// addTokens calls add to add the amounts of the flags to the bucket, and prints the result. A dry run instead
+// prints the tokens that after returns for each named limit.
 func (c addition) addTokens(
 	ctx context.Context, g *globals, out *term.Output,
 	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
@@ -206,7 +206,8 @@ func (j resumeJSON) printText(out *term.Output) {
 	}
 }
 
-// endPause ends the pause of the bucket by a limiter of its own, which it closes. It does so even if ctx ends.
+// endPause ends the pause of the bucket by a limiter that it creates for this. It closes the limiter even if
+// ctx has ended.
 func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
@@ -215,9 +216,9 @@ func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource 
 	return errors.Join(limiter.Resume(ctx, entity, resource, "by hand"), limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// fillBucket calls do, which refills the bucket under the id of --id or a new one, and prints the tokens
-// before and after. A dry run prints the tokens that would returns for each limit. units are the units of the
-// named limits; a dry run fails if the bucket lacks one.
+// fillBucket calls do, which refills the bucket under the id of --id or a new one, and prints the tokens before
+// and after. A dry run prints the tokens that would returns, and fails if the bucket lacks a limit of units. If
+// do may or may not have taken effect, the error names the id to repeat.
 func (b bucketFlags) fillBucket(
 	ctx context.Context, g *globals, out *term.Output,
 	do func(repo *dynalimit.Repository, id string) (*admin.BucketRefill, error),
@@ -247,8 +248,9 @@ func (b bucketFlags) fillBucket(
 	})
 }
 
-// computeRefill fills j.Limits with the tokens before a refill and, from would, after it, for each limit of
-// the stored bucket. It sets j.Missing if the bucket does not exist, and fails if it lacks a limit of units.
+// computeRefill fills j.Limits with the stored bucket's wanted limits: their tokens before a refill and, from
+// would, after it. It sets j.Missing if the bucket does not exist, and fails if the bucket lacks a limit of
+// units.
 func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {
@@ -276,8 +278,8 @@ func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Reposito
 	return nil
 }
 
-// printText prints the tokens of each limit before and after a refill, and whether it was done,
-// repeated, or a dry run.
+// printText prints the tokens of each limit before and after a refill, and whether it was done, repeated, or a
+// dry run. If the bucket is missing, it prints only that.
 func (j refillJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	if j.Missing {
@@ -307,7 +309,8 @@ func (j refillJSON) printText(out *term.Output) {
 	}
 }
 
-// changeOf formats the tokens of a limit before and after a refill, in the limit's unit.
+// changeOf formats the tokens of a limit before and after a refill, in the limit's unit. If they are equal, it
+// returns one amount with "as before".
 func changeOf(l limitRefillJSON) string {
 	if l.Before == l.After {
 		return notation.AmountInUnit(l.Unit, l.After) + ", as before"

@@ -69,8 +69,9 @@ func showExisting[T any](
 	}, print)
 }
 
-// onTables opens a keeper, calls run with it and the author of the changes, and closes it. With
-// --create-tables it creates the tables first. It adds advice to errors.
+// onTables opens a keeper, calls run with it and the author of the changes, and closes it in any case. With
+// --create-tables it creates the tables first, and with readOnly its client refuses all writes. It adds advice
+// to errors.
 func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
 	o := b.connectOptions(ctx)
 	defer out.Watch(o.Where())()
@@ -98,7 +99,8 @@ func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(cli
 	return b.explainError(ctx, errors.Join(err, keeper.Close(closing)))
 }
 
-// withoutWrites makes a client fail every request except GetItem, BatchGetItem and Query.
+// withoutWrites changes the options o so that the client refuses every request except GetItem, BatchGetItem and
+// Query.
 func withoutWrites(o *dynamodb.Options) {
 	o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
 		return stack.Initialize.Add(middleware.InitializeMiddlewareFunc("WithoutWrites", func(
@@ -128,7 +130,7 @@ func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	case errors.Is(err, budget.ErrNotFound):
 		next = "list organisations and apps with 'dynalimit budget orgs list' and 'dynalimit budget apps list ORG'"
 	case errors.As(err, &bad):
-		err = inDates(err)
+		err = withDates(err)
 		if flag := flagOf(err); flag != "" {
 			next = flag + " sets it; "
 		}
@@ -143,8 +145,8 @@ func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w; %s", err, next)
 }
 
-// afterConflict advises to try again after a conflict, unless the organisation or app is being
-// deleted.
+// afterConflict adds the advice to try again to the error of a conflict. It returns the error as it is if the
+// organisation or app is being deleted.
 func afterConflict(err error) error {
 	if beingDeleted(err) {
 		return err
@@ -152,5 +154,6 @@ func afterConflict(err error) error {
 	return fmt.Errorf("%w; somebody else changed it at the same time: try again", err)
 }
 
-// beingDeleted reports whether a conflict lasts until a deletion is completed.
+// beingDeleted reports, by the text of a conflict's error, whether the conflict lasts until a deletion is
+// completed.
 func beingDeleted(err error) bool { return strings.Contains(err.Error(), "is being deleted") }

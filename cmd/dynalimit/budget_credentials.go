@@ -182,7 +182,7 @@ func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 }
 
 // issueSecret calls do to issue a secret, writes the secret to the file of --out or prints it, and prints the
-// result. It prepares the file first, so that no secret is lost.
+// result. It opens the file before, so that no secret is lost, and removes it if it stays empty.
 func (c account) issueSecret(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
@@ -223,8 +223,8 @@ func (c account) explainUndecided(err error) error {
 	return err
 }
 
-// fetchSecret retrieves the issued secret by its one-time token, even after ctx ends, and writes it
-// to the receiver. An error says how to replace the lost secret.
+// fetchSecret retrieves the issued secret by its one-time token, even after ctx ends, and returns it. It writes
+// a JSON object with client_id and client_secret to the receiver. An error says how to replace the lost secret.
 func (c account) fetchSecret(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
 	got, err := store.Retrieve(context.WithoutCancel(ctx), c.Org, c.App, token)
 	if err == nil {
@@ -239,7 +239,8 @@ func (c account) fetchSecret(ctx context.Context, store *credentials.Store, toke
 	return got.Secret, nil
 }
 
-// printSecret prints a new secret for people, and how long the one before works.
+// printSecret prints for people that a secret was made, the secret or its file, and how long the one before
+// works. It warns if the oldest secret ended because of it.
 func (c account) printSecret(out *term.Output, j credentialsJSON, secret string) {
 	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.describe()))
 	printFields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))

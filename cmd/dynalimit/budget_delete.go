@@ -76,8 +76,8 @@ func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of acco
 	})
 }
 
-// explainUndone adds to the error of a failed deletion that the same command continues it, unless
-// the input was invalid.
+// explainUndone adds to the error of a failed deletion that the same command continues it. It returns an error
+// of invalid input, or of a missing organisation or app, as it is.
 func explainUndone(err error) error {
 	if _, invalid := errors.AsType[*fault.ValidationError](err); invalid || errors.Is(err, budget.ErrNotFound) {
 		return err
@@ -103,8 +103,8 @@ func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, erro
 	return d, err
 }
 
-// readDoomed checks that the app or organisation exists, and counts the organisation's apps in
-// d.apps.
+// readDoomed counts the organisation's apps in d.apps; for an app it only checks that the app exists. It fails
+// with budget.ErrNotFound if the app or organisation does not exist.
 func (d *doomed) readDoomed(ctx context.Context, k *budget.Keeper) error {
 	if d.App != "" {
 		_, err := k.Setup().GetApp(ctx, d.Org, d.App)
@@ -122,7 +122,8 @@ func (d *doomed) readDoomed(ctx context.Context, k *budget.Keeper) error {
 	return nil
 }
 
-// chooseVerb returns first, or further if the deletion has begun before.
+// chooseVerb returns first, or further if d.gone is set: the deletion has begun before, or nothing exists to
+// delete.
 func (d doomed) chooseVerb(first, further string) string {
 	if d.gone {
 		return further
@@ -130,7 +131,8 @@ func (d doomed) chooseVerb(first, further string) string {
 	return first
 }
 
-// describeAll names the deleted organisation or app in a sentence, with the number of its apps.
+// describeAll names the deleted organisation or app in a sentence. It adds the number of apps of an
+// organisation whose deletion has not begun.
 func (d doomed) describeAll() string {
 	if d.App != "" || d.gone {
 		return d.describe()

@@ -27,9 +27,8 @@ func (d *dayFlag) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a day: write it like 2026-01-31 or 20260131", text)
 }
 
-// oneOf returns the text in upper case if it is one of words, in any case. Otherwise it returns an
-// error.
-func oneOf(text []byte, words ...string) (string, error) {
+// upperWord returns text in upper case if it is one of words, in any case. Otherwise it returns an error.
+func upperWord(text []byte, words ...string) (string, error) {
 	if word := strings.ToLower(string(text)); slices.Contains(words, word) {
 		return strings.ToUpper(word), nil
 	}
@@ -40,7 +39,7 @@ type scopeFlag budget.Scope
 
 // UnmarshalText parses org or app, in any case, and refuses other words.
 func (s *scopeFlag) UnmarshalText(text []byte) error {
-	word, err := oneOf(text, "org", "app")
+	word, err := upperWord(text, "org", "app")
 	*s = scopeFlag(word)
 	return err
 }
@@ -56,8 +55,8 @@ var flags = map[string]string{
 	"before": "--before", "keep": "--keep", "principal": "--principal", "accept": "--accept", "list": "--list",
 }
 
-// flagOf returns the flag or argument for the invalid field of a *ValidationError, or "" for other
-// errors and fields.
+// flagOf returns the flag or argument for the invalid field of a *ValidationError, such as "--name" or "--quota
+// LABEL=USD". It returns "" for other errors and for fields without a flag.
 func flagOf(err error) string {
 	var bad *fault.ValidationError
 	if !errors.As(err, &bad) {
@@ -88,9 +87,9 @@ func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Er
 // Unwrap returns the error with days in the library's form.
 func (e datedError) Unwrap() error { return e.error }
 
-// inDates makes an error about an invalid day print days as dates. It returns other errors as they
-// are.
-func inDates(err error) error {
+// withDates makes an error about an invalid day print days as dates, such as 2026-01-31. It returns other
+// errors as they are.
+func withDates(err error) error {
 	if slices.Contains([]string{"--day", "--before", "--to and --days"}, flagOf(err)) {
 		return datedError{err}
 	}

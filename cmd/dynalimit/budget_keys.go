@@ -78,7 +78,7 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 			j.File = receive.Out
 		}
 		return out.Show(j, func() {
-			fmt.Fprintf(out, "Made the key %s%s. Nobody can read it again.\n", out.Bold(j.Name), forOrg(j.Org))
+			fmt.Fprintf(out, "Made the key %s%s. Nobody can read it again.\n", out.Bold(j.Name), orgSuffix(j.Org))
 			printFields(out, "key", receive.describeTarget(key.Secret))
 		})
 	})
@@ -93,8 +93,8 @@ func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) 
 	return store.CreateOrgKey(ctx, c.Org, c.Name)
 }
 
-// forOrg returns " for ORG" for the end of a sentence, or "" for a key of all organisations.
-func forOrg(org string) string {
+// orgSuffix returns " for ORG" for the end of a sentence, or "" for a key of all organisations.
+func orgSuffix(org string) string {
 	if org == "" {
 		return ""
 	}

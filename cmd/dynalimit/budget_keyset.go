@@ -82,7 +82,7 @@ func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	if err != nil {
 		return badInput("--longest %w", err)
 	}
-	old, err := keysOf(ctx, c.File)
+	old, err := loadKeysFile(ctx, c.File)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ func (d *dollars) UnmarshalText(text []byte) error {
 	return err
 }
 
-// String formats cents, and further decimals if they are not zero, with separators of
+// String formats micro-dollars with at least two decimals, up to six where they are not zero, and separators of
 // thousands: $8,252.508.
 func (d dollars) String() string { return notation.GroupedDollars(int64(d)) }
 

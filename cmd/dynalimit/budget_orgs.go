@@ -45,8 +45,9 @@ type appJSON struct {
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// printPolicy prints the fields that organisations and apps share, if set. unpriced are labels
-// without a price. more are further pairs of name and value.
+// printPolicy prints the fields that organisations and apps share, if set, with quotas in dollars a day. It
+// adds advice for each label of unpriced, which has no model with a price. more are further pairs of name and
+// value, printed last.
 func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...string) {
 	facts := []string{
 		"name", p.Name, "ordering", strings.Join(p.Ordering, " → "),
@@ -63,8 +64,8 @@ func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...stri
 	printFields(out, append(facts, more...)...)
 }
 
-// unpricedLabels returns the labels of an organisation or app that are skipped because their models
-// have no price.
+// unpricedLabels returns the labels of an organisation or app that are skipped because their models have no
+// price. It is called after a change, and its error says that the change is written.
 func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
 	totals, err := k.Totals(ctx, org, app, "")
 	if err != nil {
@@ -104,7 +105,7 @@ func (j orgJSON) printText(out *term.Output) {
 		"counted", j.Timezone+", per "+strings.ToLower(string(j.Scope)))
 }
 
-// printText prints the configuration of an app for people.
+// printText prints the configuration of an app for people, or that it inherits everything.
 func (j appJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, j.App, j.Unpriced)
@@ -191,8 +192,8 @@ func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.
 const putTries = 20
 
 // whileOvertaken runs change, which reads, changes and writes. If another caller writes first, it repeats
-// change after a pause, up to putTries times. It returns the last error, at once if the object is being
-// deleted.
+// change after a pause, up to putTries times and until ctx ends. It returns the last error, at once if the
+// object is being deleted.
 func whileOvertaken(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {

@@ -30,7 +30,8 @@ func (f priceListFlags) listSource() pricefeed.Source {
 	return pricefeed.File(f.Source)
 }
 
-// loadList reads and parses the price list of the flags, for the named providers only.
+// loadList reads and parses the price list of the flags, for the named providers or else the default ones. It
+// stores nothing, and its errors advise to name another file or URL.
 func (f priceListFlags) loadList(ctx context.Context) (list prices.List, err error) {
 	body, _, err := f.listSource().Open(ctx, "")
 	if err != nil {
@@ -103,8 +104,8 @@ var heldWords = map[string]string{
 	"by_hand": "the price in force was put by hand",
 }
 
-// printText prints the accepted and the held prices of a review or import. taken is the word for an
-// accepted price, and last is advice for the end.
+// printText prints the accepted prices and the held ones with their reason, then the numbers of unchanged and
+// skipped rows. taken is the word for an accepted price, and last is advice for the end.
 func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	for _, c := range j.Accepted {
 		fmt.Fprintf(out, "%s: %s\n", taken, changeText(c))
@@ -119,7 +120,8 @@ func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	fmt.Fprintf(out, "Unchanged: %d. Rows of the list that are no prices of tokens: %d. %s\n", len(j.Unchanged), len(j.Skipped), last)
 }
 
-// changeText formats the rates before and after a price change as one line.
+// changeText formats a price change as one line: the model, its scope if any, and the rates before and after.
+// The start of the new rates follows, in UTC.
 func changeText(c budget.PriceChange) string {
 	text := c.Model
 	if c.Scope != "" {
@@ -128,8 +130,8 @@ func changeText(c budget.PriceChange) string {
 	return fmt.Sprintf("%s  %s → %s, from %s", text, ratesText(c.Before), ratesText(c.After), c.EffectiveFrom.UTC().Format("2006-01-02 15:04:05"))
 }
 
-// ratesText formats rates, in dollars a million tokens, as one line. It omits cache rates that are not set, and
-// returns "nothing" for nil.
+// ratesText formats rates, in dollars a million tokens, as one line. It omits cache rates that are not set,
+// shows free ones as $0.00, and returns "nothing" for nil.
 func ratesText(r *prices.Rates) string {
 	if r == nil {
 		return "nothing"

@@ -28,7 +28,8 @@ type priceJSON struct {
 	budget.ModelInfo
 }
 
-// printText prints a price and its origin as one line.
+// printText prints a price as one line: its rates in dollars a million tokens, its scope and start if it has
+// some, and its origin. It omits cache rates that are not set.
 func (j priceJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%-44s in %s, out %s", j.Model, dollars(j.Rates.Input), dollars(j.Rates.Output))
 	for _, class := range []struct {
@@ -68,14 +69,14 @@ type pricesListCmd struct {
 	Model string `arg:"" optional:"" help:"A model's id, or a part of one. Default: all."`
 }
 
-// matchesModel reports whether the argument selects a model: by a part of its id, or by its id with
-// a version or a prefix.
+// matchesModel reports whether the argument selects a model: by a part of its id, or by its id with a version
+// or a prefix. An empty argument selects all models.
 func (c pricesListCmd) matchesModel(model string) bool {
 	return strings.Contains(model, c.Model) || strings.Contains(c.Model, model)
 }
 
-// findPrices returns the prices of matching models: the stored ones, sorted by model, then the
-// built-in ones.
+// findPrices returns the prices of matching models, each with the stored info of its model. The stored prices
+// come first, sorted by model, then the built-in ones, also those that a stored price replaces.
 func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
 	told := map[string]budget.ModelInfo{}
@@ -180,7 +181,8 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 }
 
-// infoText formats a ModelInfo as one line.
+// infoText formats the tier, family and description of a ModelInfo as one line, separated by commas. It omits
+// empty ones, and returns "" if all are empty.
 func infoText(i budget.ModelInfo) string {
 	said := []string{i.Tier, i.Family, i.Description}
 	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))

@@ -44,8 +44,8 @@ func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 }
 
 // quotasInForce returns the quotas and the rest of today of an organisation, or of an app unless it is "", in
-// micro-dollars. Inherited is set if the app has no quotas of its own, or the organisation's scope ignores
-// them.
+// micro-dollars. The rest is negative beyond the quota. Inherited is set if the app has no quotas of its own,
+// or the organisation's scope ignores them.
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
 	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
 	o, err := k.Setup().GetOrg(ctx, org)

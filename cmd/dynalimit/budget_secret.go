@@ -24,8 +24,8 @@ type receiver struct {
 	file *os.File // nil without a file
 }
 
-// prepareReceiver creates the file of --out before the secret exists, so that no secret is lost. A
-// dry run only checks that the file does not exist. --show needs no file.
+// prepareReceiver creates the file of --out, for its owner only, before the secret exists, so that no secret is
+// lost. It fails if the file exists. A dry run only checks that, and --show needs no file.
 func (h handover) prepareReceiver(dryRun bool) (*receiver, error) {
 	r := &receiver{handover: h}
 	switch {

@@ -18,8 +18,8 @@ type totalsJSON struct {
 	budget.DayTotals
 }
 
-// barShare returns the number of marks that amount fills of a bar for whole: at least one for a
-// positive amount, at most barWidth.
+// barShare returns the number of marks that amount fills of a bar for whole: 0 unless amount is positive, else
+// 1 to barWidth. A whole of 0 or less counts as filled.
 func barShare(amount, whole int64) int {
 	if amount <= 0 {
 		return 0
@@ -30,8 +30,8 @@ func barShare(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// printLabels prints the used part of each label's quota as a bar with its amounts, followed by the
-// text that more returns.
+// printLabels prints the used part of each label's quota as a bar, then its amounts in dollars and the text
+// that more returns. It adds the status of a label that is tight, exceeded or unpriced.
 func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget.LabelTotals) string) {
 	bars := make([]term.Measure, len(labels))
 	for i, l := range labels {
@@ -56,9 +56,9 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 	out.Bars(2, bars)
 }
 
-// callsBehind returns the number of a label's calls with a leading comma, such as ", 2 calls", to follow its
+// callsSuffix returns the number of a label's calls with a leading comma, such as ", 2 calls", to follow its
 // cost.
-func callsBehind(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
+func callsSuffix(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
 
 // callsText formats a number of calls: "no calls", "1 call", "2 calls".
 func callsText(n int64) string {
@@ -103,7 +103,7 @@ func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error
 		return totalsJSON{c.Org, c.App, totals}, err
 	}, func(j totalsJSON) {
 		fmt.Fprintf(out, "%s  %s\n", out.Bold(dayName(j.Day)), dollars(j.CostMicros))
-		printLabels(out, j.Labels, callsBehind)
+		printLabels(out, j.Labels, callsSuffix)
 	})
 }
 
@@ -151,8 +151,8 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 // marks distinguish the labels, in order of preference.
 var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
 
-// drawChart prints a legend of the labels and one bar of costs for each day, scaled to the most
-// expensive day.
+// drawChart prints a legend of the labels and one bar for each day, scaled to the most expensive day. The bar
+// is divided by the labels' costs and followed by the day's cost in dollars.
 func drawChart(out *term.Output, days []totalsJSON) {
 	var dearest int64
 	styles := map[string]func(n int) string{}

@@ -102,8 +102,8 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 	})
 }
 
-// printText prints an adjustment and the label's totals of a day for people. day is the day's
-// printed name.
+// printText prints an adjustment and the totals of its label alone, for people. day is the day's printed name.
+// It says if the adjustment had been applied before.
 func (j adjustJSON) printText(out *term.Output, day string) {
 	word := "Charged"
 	if j.DeltaMicros < 0 {
@@ -113,7 +113,7 @@ func (j adjustJSON) printText(out *term.Output, day string) {
 		word = "Before already: " + strings.ToLower(word)
 	}
 	fmt.Fprintf(out, "%s %s to %s on %s.\n", word, dollars(max(j.DeltaMicros, -j.DeltaMicros)), j.Label, day)
-	printLabels(out, slices.DeleteFunc(slices.Clone(j.Totals.Labels), func(l budget.LabelTotals) bool { return l.Label != j.Label }), callsBehind)
+	printLabels(out, slices.DeleteFunc(slices.Clone(j.Totals.Labels), func(l budget.LabelTotals) bool { return l.Label != j.Label }), callsSuffix)
 }
 
 type sweepCmd struct {

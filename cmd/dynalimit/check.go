@@ -123,8 +123,8 @@ func clockTime(now, at time.Time) string {
 
 const limitBar = 20
 
-// printLink prints an entity of the chain with its buckets. depth is 0 for the caller itself, more
-// for its parents.
+// printLink prints an entity of the chain with its bucket and those of its groups. depth is 0 for the caller
+// itself, more for its parents. It warns if the entity's plan has no configuration.
 func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth int) {
 	title := out.Bold(term.Plain(link.EntityID))
 	if depth > 0 {
@@ -148,8 +148,8 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	}
 }
 
-// printCharged prints a bucket that the call charges: its limits as bars, its raises, and the
-// sources of its limits.
+// printCharged prints a bucket that the call charges: its limits as bars, its raises, and a table of the
+// sources of its limits. It says if the bucket is blocked, unlimited or without limits.
 func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
 	case b.Blocked != "":
@@ -183,8 +183,8 @@ func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 // narrowTable is the minimal width of a terminal for a table of sources.
 const narrowTable = 60
 
-// printSourcesBelow prints the configured sources below each other, for terminals too narrow for a
-// table.
+// printSourcesBelow prints the sources below each other, for terminals too narrow for a table. It skips a
+// source without any setting.
 func printSourcesBelow(out *term.Output, sources []decision.Source) {
 	for _, l := range sources {
 		if said := configText(l.Config); said != "-" {
@@ -193,8 +193,8 @@ func printSourcesBelow(out *term.Output, sources []decision.Source) {
 	}
 }
 
-// printBar prints the remaining part of a limit, and its wait or refill below. width is the width
-// of the names column.
+// printBar prints the remaining part of a limit. A second line tells the wait of a denied call, the end of the
+// window, or the time until the limit is full. width is the width of the names column.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
 	left := levelText(l.Limit, l.Remaining, " left")

@@ -18,8 +18,8 @@ type line struct {
 	ended      bool       // after --, which ends the flags
 }
 
-// candidates returns the completions of the last word of a command line. words are the words after
-// the program's name.
+// candidates returns the possible completions of the last word of a command line: those that begin with it.
+// words are the words after the program's name. Completions of --flag=value include the flag.
 func candidates(root *kong.Node, words []string) []candidate {
 	words = joinedFlags(words)
 	if len(words) == 0 {
@@ -88,7 +88,8 @@ func (l *line) takeWord(word string) {
 	}
 }
 
-// findFlag returns the command's flag with a name or alias, including the dashes, or nil.
+// findFlag returns the flag of the command or its parents with a name or alias, which begins with two dashes,
+// or nil. Hidden flags count.
 func (l *line) findFlag(name string) *kong.Flag {
 	for _, group := range l.node.AllFlags(false) {
 		for _, flag := range group {
@@ -100,8 +101,8 @@ func (l *line) findFlag(name string) *kong.Flag {
 	return nil
 }
 
-// flagCandidates returns the flags that the command accepts, those of the nearest command first,
-// with their negated forms.
+// flagCandidates returns the flags that the command accepts, without hidden ones and those of the nearest
+// command first. The negated form of a flag follows it.
 func (l *line) flagCandidates() []candidate {
 	var all []candidate
 	groups := l.node.AllFlags(true)
@@ -121,8 +122,8 @@ func (l *line) flagCandidates() []candidate {
 	return all
 }
 
-// argumentCandidates returns the subcommands or, if the command has none, the values of its next
-// argument.
+// argumentCandidates returns the subcommands, without hidden ones. If the command has none, it returns the
+// values of its next argument.
 func (l *line) argumentCandidates() []candidate {
 	var all []candidate
 	if l.positional == 0 {
@@ -138,8 +139,9 @@ func (l *line) argumentCandidates() []candidate {
 	return all
 }
 
-// valueCandidates returns the possible values of a flag or an argument with a prefix, such as
-// "--flag=". It returns nothing if they are unknown.
+// valueCandidates returns the possible values of a flag or an argument, each behind prefix, such as "--flag=".
+// They come from its enumeration or a placeholder such as soft|hard. It returns an empty slice if they are
+// unknown.
 func valueCandidates(v *kong.Value, prefix string) []candidate {
 	words := v.EnumSlice()
 	if len(words) == 0 || v.Enum == "" {

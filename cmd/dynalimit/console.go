@@ -47,7 +47,8 @@ func (c consoleCmd) Validate() error {
 	return nil
 }
 
-// Run serves the console until ctx ends. It prints the address with a code, which is valid once.
+// Run serves the console on loopback until ctx ends. It prints an address with a code that is valid once, for
+// two minutes. It prints another one when somebody opens the login page without a valid code.
 func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	listener, err := localCmd{Host: "127.0.0.1", Port: c.Port}.openListener(ctx)
 	if err != nil {

@@ -166,7 +166,8 @@ func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	return lines
 }
 
-// printFindings prints each finding with its meaning and remedy, then the number of each status.
+// printFindings prints each finding with its meaning and remedy, then the number of findings of each status
+// except OK. Without others it prints that all is well.
 func printFindings(out *term.Output, f findings) {
 	colours := map[tables.Status]func(string) string{
 		tables.OK: out.Green, tables.Hint: out.Cyan, tables.Warning: out.Yellow, tables.Wrong: out.Red, tables.Unchecked: out.Dim,

@@ -54,7 +54,8 @@ func entityToJSON(e admin.Entity) entityJSON {
 	return entityJSON(e)
 }
 
-// entityFacts returns the fields of a record as texts by name.
+// entityFacts returns the fields of a record as texts by name, empty for missing ones. The text "charges"
+// describes the charged buckets of the parent.
 func entityFacts(e admin.Entity) map[string]string {
 	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
 	all["charges"] = chargesText(e.ParentID, e.Cascade, e.Detached)

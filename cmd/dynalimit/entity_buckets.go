@@ -31,7 +31,8 @@ type bucketLimitJSON struct {
 	FullSeconds float64         `json:"full_in_seconds"`
 }
 
-// bucketToJSON converts a bucket for --json.
+// bucketToJSON converts a bucket for --json, with the time until each limit is full in seconds and the expiry
+// in UTC.
 func bucketToJSON(b admin.Bucket) bucketJSON {
 	j := bucketJSON{b.EntityID, b.Resource, []bucketLimitJSON{}, b.Expires.UTC()}
 	for _, l := range b.Limits {
@@ -82,7 +83,8 @@ func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Buc
 	return out.Err()
 }
 
-// printBucket prints a bucket for people: a line and, if there is room, a bar for each limit.
+// printBucket prints a bucket for people. Each limit has a line with its tokens, or calls in flight, and when
+// it is full, and a bar if there is room.
 func printBucket(out *term.Output, b admin.Bucket) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
 	width := 0
@@ -118,8 +120,8 @@ func bucketBar(terminal, used int) int {
 	return 0
 }
 
-// levelText formats the remaining tokens of a limit, the debt, or the calls in flight. left is a word after
-// the tokens, such as " left".
+// levelText formats the tokens of a limit in its unit, such as "40 of 100 left" or "5 in debt, of 100". It
+// formats calls in flight as "3 of 20 in flight". left is a word after remaining tokens, such as " left".
 func levelText(l dynalimit.Limit, remaining int64, left string) string {
 	unit, burst := l.Unit, max(1, l.Burst)
 	if l.IsConcurrent() {

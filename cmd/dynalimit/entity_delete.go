@@ -46,8 +46,8 @@ func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// readDeletion returns the record and the number of buckets that the deletion removes. It fails for
-// an entity with children.
+// readDeletion returns the record that the deletion removes, nil if there is none, and the number of buckets.
+// Finished is set if an earlier deletion has begun. It fails for an entity with children.
 func (c entityDeleteCmd) readDeletion(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
 	d := entityDeletion{Entity: c.ID, DryRun: c.DryRun}
 	child, found, err := firstOf(admin.New(repo).Entities.Children(ctx, c.ID))

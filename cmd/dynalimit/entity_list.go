@@ -30,7 +30,8 @@ func (f entityFilter) showEntities(out *term.Output, all iter.Seq2[admin.Entity,
 	})
 }
 
-// entityRow returns the cells of an entity's row: id, plan, parent, name.
+// entityRow returns the cells of an entity's row: id, plan, parent, name. It adds "(by all sources)" or
+// "(detached)" to the parent, and a remark to the name of an entity in deletion.
 func entityRow(e admin.Entity) []string {
 	parent := orDash(e.ParentID)
 	switch {

@@ -13,7 +13,7 @@ import (
 // name may be misspelt. If counts is true, calls charge the parent by the limits made for it, and a note says
 // if these are missing. It ignores read errors.
 func noteUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
-	if plan != "" && !planIsThere(ctx, repo, plan) {
+	if plan != "" && !hasPlanLimits(ctx, repo, plan) {
 		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows the plans", plan)
 	}
 	if parent == "" {
@@ -31,8 +31,9 @@ func noteUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Outp
 	}
 }
 
-// planIsThere reports whether a plan has limits. It also returns true if that cannot be read.
-func planIsThere(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
+// hasPlanLimits reports whether a plan has limits, by default or for any resource. It also returns true if that
+// cannot be read.
+func hasPlanLimits(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
 	config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Plan: plan})
 	if err != nil || config.Version != 0 {
 		return true

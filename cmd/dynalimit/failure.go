@@ -44,8 +44,9 @@ func badInput(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns the exit code of an error: its own if it is a failure. Any other error after ctx has ended
-// counts as an interrupt.
+// codeOf returns the exit code of an error: its own if it is a failure, and exitInterrupted for any other after
+// ctx has ended. A conflict or a lock is exitConflict, invalid input or a question without a terminal
+// exitUsage, and the rest exitFailed.
 func codeOf(ctx context.Context, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code

@@ -32,8 +32,8 @@ func explainCommands(app *kong.Application) {
 	}
 }
 
-// printHelp prints kong's help. For the program it leaves out subcommands. For `keeper serve` it explains
-// --local in another way, because that command has tables of its own.
+// printHelp prints kong's help, for the program without subcommands. For `keeper serve` it explains --local in
+// another way. It restores the changed groups and flags after printing.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	options.NoExpandSubcommands = c.Selected() == nil
 	options.FlagsLast = options.NoExpandSubcommands

@@ -18,8 +18,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/serve"
 )
 
-// openParts returns the parts of the service: the client, the keys, the repository and the price
-// list. Call closing after the service has ended.
+// openParts returns the parts of the service: the client, the keys, the repository and, if prices are
+// refreshed, the price list. Call closing after the service has ended. After an error there is nothing to
+// close.
 func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
 	if g.Local {
@@ -42,9 +43,9 @@ func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper
 	return parts, closing, err
 }
 
-// inMemory sets the client in parts to an engine in this process, the principal to "keeper", and the keys: from
-// --keyset or the environment, else new ones. The returned function closes the engine and ends the watch of the
-// keys.
+// inMemory sets the client in parts to an engine in this process and the principal to "keeper". The keys come
+// from --keyset or the environment, else they are new; it fails with --endpoint. The returned function closes
+// the engine and ends the watch of the keys.
 func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
@@ -63,8 +64,8 @@ func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.
 	return func() { unwatch(); db.Close() }, nil
 }
 
-// onDynamoDB sets the client, the principal and the keys in parts. The returned function ends the
-// watch of the keys.
+// onDynamoDB sets the client, the principal and the keys in parts, and fails if AWS does not name the principal
+// or no keys are given. The returned function ends the watch of the keys.
 func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
@@ -78,8 +79,9 @@ func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keepe
 	return c.watchKeys(ctx, g, config, parts)
 }
 
-// watchKeys sets parts.Keys: watched in the file or secret of --keyset, or fixed from the
-// environment. The returned function ends the watch.
+// watchKeys sets parts.Keys: reloaded regularly from the file or secret of --keyset, or fixed from the
+// environment. It logs a warning if everybody may read the file, and fails without keys. The returned function
+// ends the reloading.
 func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	named := keysetFlag{config.Keyset}
 	keys, err := named.loadKeys(ctx, g) // its errors contain advice
@@ -134,8 +136,8 @@ func printAddresses(out *term.Output, s *keeper.Service) {
 	}
 }
 
-// explainStart adds advice to the error of a failed start, and joins closing, the error of the
-// shutdown.
+// explainStart adds advice to the error of a failed start, such as flags for a missing table, and joins
+// closing, the error of the shutdown.
 func (c keeperServeCmd) explainStart(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) && !errors.Is(err, fault.ErrTable) {

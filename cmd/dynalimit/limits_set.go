@@ -62,7 +62,8 @@ func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 }
 
 // applyTo returns the configuration with the given flags applied, or an error for a malformed limit. New limits
-// or --unlimited replace the old limits, lifted limits and raises, and the source no longer extends others.
+// or --unlimited replace the old limits, lifted limits and raises, and the source no longer extends others. The
+// policy none clears the outage policy, and other settings stay.
 func (c *sourceSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.parseLimits()
 	if err != nil {
@@ -134,7 +135,7 @@ func changeSource(
 }
 
 // storeSource stores c at the source, or removes the source if c is empty, and returns the stored
-// configuration. A dry run only validates c and returns it with default values.
+// configuration, zero after a removal. A dry run only validates c and returns it with default values.
 func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
 	switch {
@@ -257,7 +258,8 @@ func showSource(ctx context.Context, g *globals, out *term.Output, at admin.Scop
 	})
 }
 
-// printSource prints the limits and settings of a source's configuration, a line each.
+// printSource prints the limits and settings of a source's configuration, a line each, or that nothing is set
+// at the source.
 func printSource(out *term.Output, c admin.LimitConfig) {
 	if c.Version == 0 && len(configFacts(c)) == 0 {
 		fmt.Fprintln(out, "  Nothing is set here: less specific sources decide.")

@@ -74,8 +74,8 @@ type cli struct {
 	*kong.Kong
 }
 
-// runCommand runs the command of args, prints results to out and errors to stderr, and returns the
-// exit code.
+// runCommand runs the command of args, prints results to out and errors to stderr, and returns the exit code.
+// Without args it prints the help, and with --version the version. It sets the notes and the JSON mode of out.
 func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {

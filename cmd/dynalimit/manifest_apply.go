@@ -84,8 +84,9 @@ type applyRun struct {
 	waited func() // ends the note about waiting; nil while there is none
 }
 
-// applyAlone plans and applies the manifest under the table's lock. It fails if the plan differs
-// from agreed, the confirmed one. nil means that nothing was asked.
+// applyAlone plans and applies the manifest under the table's lock, and prints the outcome. It fails if the
+// plan differs from agreed, the confirmed one; nil means that nothing was asked. It applies nothing if the plan
+// refuses a change.
 func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error {
 	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.noteWaiting}
 	defer r.endWaiting()
@@ -142,8 +143,9 @@ func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	}
 }
 
-// printOutcome prints the result of an apply. It returns the error that ends the command: err, or
-// one about refused, conflicting or failed changes.
+// printOutcome prints the result of an apply, and rewrites the errors in o.Failed for people. It returns the
+// error that ends the command: err, or one about refused, conflicting or failed changes. A dry run returns no
+// error for refused ones.
 func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) error {
 	for i, f := range o.Failed {
 		if f.Err != nil {

@@ -19,8 +19,8 @@ type zaeSource struct {
 	FromNamespace string `help:"Namespace of the table of zae-limiter. Default: default." placeholder:"NAME"`
 }
 
-// exportZae prints the manifest of a table of zae-limiter. It returns errNo if the manifest
-// cannot express everything in the table.
+// exportZae prints the manifest of a table of zae-limiter, and notes each part that the manifest lacks or
+// expresses differently. It fails with exitNo after printing if parts are missing.
 func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.Output) error {
 	source := *g
 	source.Table, source.Namespace = c.FromZae, ""

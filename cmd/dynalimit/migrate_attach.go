@@ -97,7 +97,8 @@ func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Out
 	})
 }
 
-// refusalReason returns a text about the error of a refused record.
+// refusalReason returns the text of the error of a refused record. A validation error becomes "the parent" and
+// its reason.
 func refusalReason(err error) string {
 	if invalid, ok := errors.AsType[*dynalimit.ValidationError](err); ok {
 		return "the parent " + invalid.Reason

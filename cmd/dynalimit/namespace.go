@@ -93,8 +93,8 @@ func (j namespaceChange) printText(out *term.Output, done string) {
 	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
 }
 
-// findNamespace reads the namespace of the argument. It fails if its state cannot change to the
-// state to now.
+// findNamespace reads the namespace of the argument. It fails if its state cannot change to the state to now. A
+// purge needs a namespace deleted so long ago that no limiter writes in it any more.
 func (n namespaceName) findNamespace(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
 	found, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
 	if err != nil {
@@ -187,8 +187,8 @@ type purgeJSON struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-// Run removes all items of a deleted namespace, after a confirmation. It reads the whole table and notes its
-// progress. A dry run removes nothing.
+// Run removes all items of a namespace, after a confirmation. It fails unless the namespace was deleted long
+// enough ago. It reads the whole table and notes its progress; a dry run removes nothing.
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

@@ -66,8 +66,8 @@ func (g *globals) describeTable(ctx context.Context) types.TableDescription {
 	return *described.Table
 }
 
-// reportPass notes the progress of a pass, at most every two seconds. read counts the items of all
-// passes. The last argument describes the results.
+// reportPass notes the progress of a pass, at most every two seconds, with the remaining time of the pass if
+// the table's size is known. read counts the items of all passes. what describes the results.
 func (p *progress) reportPass(pass int, read int64, what string) {
 	at := p.now()
 	if pass != p.pass {

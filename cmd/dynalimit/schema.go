@@ -94,8 +94,8 @@ var selfWritten = map[reflect.Type]any{
 	}{},
 }
 
-// schemaOf returns the JSON schema of a command's --json output. It fails for commands without
-// JSON.
+// schemaOf returns the JSON schema of a command's --json output; for manifest export that of manifests. It
+// fails for commands without JSON.
 func schemaOf(command string) ([]byte, error) {
 	if command == "manifest export" {
 		return manifest.Schema, nil

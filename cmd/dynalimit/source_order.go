@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificSources returns the sources that satisfy match and that some call uses before the source than.
+// moreSpecificSources returns those of sources that satisfy match and that some call uses before the source
+// than. If than is a plan's, it reads the plans of their entities. It fails at the first error.
 func moreSpecificSources(
 	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, sources iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {

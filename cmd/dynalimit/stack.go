@@ -38,8 +38,8 @@ func (s stackName) Validate() error {
 	return nil
 }
 
-// onFormation calls run with a client of CloudFormation. It fails if the flags name a DynamoDB
-// engine without CloudFormation.
+// onFormation calls run with a client of CloudFormation, and adds advice and the exit code to its error. It
+// fails if the flags or the environment name a DynamoDB engine without CloudFormation.
 func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
 	o := g.connectOptions(ctx)
 	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // the variable that 'dynalimit local' prints
@@ -55,8 +55,9 @@ func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*c
 	return g.explainStack(ctx, err)
 }
 
-// explainStack gives an error of CloudFormation its exit code and, for an interrupt or missing
-// credentials, advice.
+// explainStack gives a conflict with a running operation the code exitConflict, and an unknown parameter
+// exitUsage. It adds advice to an interrupt and to missing credentials. It returns nil and other errors as they
+// are.
 func (g *globals) explainStack(ctx context.Context, err error) error {
 	_, busy := errors.AsType[*stack.BusyError](err)
 	_, param := errors.AsType[*stack.ParamError](err)

@@ -67,8 +67,8 @@ func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// flagDeployment returns the template and the parameters of the flags. Parameters without a flag
-// keep the stack's values.
+// flagDeployment returns the template and the parameters of the flags, or with --template-url only the URL and
+// --param. Parameters without a flag keep the stack's values.
 func (c stackDeployCmd) flagDeployment(ctx context.Context, g *globals) (stack.Deployment, error) {
 	d := stack.Deployment{
 		Stack: c.Name, TemplateURL: c.TemplateURL, Params: map[string]string{}, Tags: c.Tags, RoleARN: c.RoleARN, Adopt: c.Adopt,
@@ -105,8 +105,8 @@ func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.O
 	return c.protectStack(ctx, g, client, result)
 }
 
-// findStack returns the stack that d names, or nil if it does not exist. With --clean-up it deletes a failed
-// one first.
+// findStack returns the stack that d names, or nil if it does not exist. It fails if the stack cannot be
+// deployed to. With --clean-up it deletes a failed stack first, and returns nil.
 func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)
 	if err != nil {

@@ -40,7 +40,7 @@ type tableLoss struct {
 // error, unless nothing was deleted. A dry run only prints them.
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
-		losses, err := c.weighLosses(ctx, client, plans)
+		losses, err := c.previewLosses(ctx, client, plans)
 		if err != nil {
 			return err
 		}
@@ -100,9 +100,9 @@ func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	}
 }
 
-// weighLosses returns the loss of each table. It fails if a table is missing or, outside a dry run,
-// protected without --remove-protection.
-func (c tableDeleteCmd) weighLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
+// previewLosses returns the loss of each table and deletes nothing. It fails if a table is missing or, outside
+// a dry run, protected without --remove-protection.
+func (c tableDeleteCmd) previewLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
 	var losses []tableLoss
 	for _, p := range plans {
 		loss, there, err := tables.PreviewDelete(ctx, client, p)
@@ -141,8 +141,8 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 	return text
 }
 
-// deleteTable makes the final backup if --final-backup names one, then deletes the table. It
-// records both in l.
+// deleteTable makes the final backup if --final-backup names one, then deletes the table. It records both in l.
+// It deletes nothing if the backup fails.
 func (c tableDeleteCmd) deleteTable(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
 	if c.FinalBackup != "" {
 		out.Notef("dynalimit: making the backup %s", c.FinalBackup)

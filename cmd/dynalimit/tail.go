@@ -109,8 +109,9 @@ type follower struct {
 	differs sync.Once
 }
 
-// newFollower returns a follower of the table's stream, with its closer and archiver. It fails if
-// the table cannot be described, unless it is missing.
+// newFollower returns a follower of the table's stream, with its closer, its archiver and, without --once, its
+// deliverer of alerts. It creates the folder of the archive. It fails if the table cannot be described, unless
+// it is missing.
 func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
 	hours, sums, err := c.keptRetention()
 	if err != nil {

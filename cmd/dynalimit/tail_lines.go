@@ -66,7 +66,8 @@ func (t *follower) printSummary(f followed) {
 // clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
-// printNote prints a note for operators without disturbing the line of progress. It takes t.mu.
+// printNote prints a note for operators: as a line of JSON with --json and without --once, else to the notes.
+// It clears the line of progress first, and takes t.mu.
 func (t *follower) printNote(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -21,7 +21,8 @@ type templateFlags struct {
 	Keeper     bool     `help:"Add the role of the server of budgets over HTTP: dynalimit keeper serve."`
 }
 
-// parameterValues returns the values of the template's parameters by name, from the flags.
+// parameterValues returns the values of the template's parameters by name, as far as the flags change the
+// defaults. An invalid flag is bad input.
 func (f templateFlags) parameterValues(ctx context.Context, g *globals) (map[string]string, error) {
 	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
 	if f.Budget {

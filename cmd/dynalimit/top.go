@@ -45,8 +45,8 @@ type seen struct {
 	ReadUnits float64    `json:"read_units"`
 }
 
-// Run prints the fullest or busiest buckets, as --sort says, once or with --watch repeatedly. --ask
-// adds the time until those amounts fit.
+// Run prints the limits of the fullest or busiest buckets, as --sort says, once or with --watch repeatedly.
+// Without --resource and --entity it lists the resources. --ask adds the time until those amounts fit.
 func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.ParseAmounts(c.Ask)
 	if err != nil {

@@ -118,8 +118,8 @@ func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregato
 	return flush()
 }
 
-// windowWriter returns a function that writes a window as CSV or a line of JSON, and one that
-// flushes the buffer.
+// windowWriter returns a function that writes a window as lines of CSV or as one line of JSON, and one that
+// flushes the buffer. For CSV it writes the titles.
 func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
 	if c.Format == "csv" {
 		rows, err := ledger.NewCSV(to, c.ByModel)

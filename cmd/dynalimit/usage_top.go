@@ -106,7 +106,8 @@ func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a aske
 	return top, nil
 }
 
-// topOfLimit returns the first --most ranks of a limit, with its total and the number of all users.
+// topOfLimit returns the first --most ranks of a limit, or all for 0, with its total in millitokens and the
+// number of all users. With --by-model it adds the total of each model.
 func (c usageTopCmd) topOfLimit(name string, total aggregator.LimitUsage, ranks []ledger.Rank) topLimit {
 	one := topLimit{Limit: name, Unit: total.Unit, Consumed: total.Consumed, Users: len(ranks), Entities: []topEntry{}}
 	if c.ByModel {
@@ -158,7 +159,8 @@ func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	}
 }
 
-// printModels prints the models of a limit as bars, with their shares of the total.
+// printModels prints the models of a limit as bars, with their shares of the total. It prints nothing without
+// models.
 func printModels(out *term.Output, l topLimit) {
 	amount := 0
 	for _, m := range l.Models {
@@ -174,8 +176,8 @@ func printModels(out *term.Output, l topLimit) {
 	}
 }
 
-// shareText formats the share of part in sum, six columns wide: "   12 %". It is blank without a
-// share.
+// shareText formats the share of part in sum as a percentage, six columns wide: " 12 %", or " <1 %". It is
+// blank unless both are positive.
 func shareText(part, sum int64) string {
 	if part <= 0 || sum <= 0 {
 		return "      "

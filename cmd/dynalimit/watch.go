@@ -25,8 +25,8 @@ func (w watch) Validate() error {
 	return nil
 }
 
-// showRepeatedly calls show once or, with --watch, again after each interval until ctx ends. On a
-// terminal it clears the screen first. It refuses --json with --watch.
+// showRepeatedly calls show once or, with --watch, again after each interval until ctx ends or show fails. On a
+// terminal it clears the screen first and prints only the lines that fit. It refuses --json with --watch.
 func (w watch) showRepeatedly(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
 	if w.Watch == 0 {
 		return show(out)

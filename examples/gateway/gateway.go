@@ -128,8 +128,9 @@ func (pieces) Get() []byte { return make([]byte, 2<<10) }
 // Put drops a buffer.
 func (pieces) Put([]byte) {}
 
-// caller returns the entity of a request's API key, from a cache of a minute or from the table. It
-// returns an empty Caller for an unknown key, and for one without a parent.
+// caller returns the entity of a request's API key, with its permitted models, from a cache of a minute or from
+// the table. It returns an empty Caller for an unknown key, for one without a parent, and after a failed read;
+// none of these is cached.
 func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	key := httplimit.APIKey("Authorization")(r)
 	if known, ok := g.callers.Get(key); ok || key == "" {
@@ -145,7 +146,7 @@ func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
 	return c
 }
 
-// Close settles open calls, after the last request was served.
+// Close settles open calls and closes the limiter, after the last request was served.
 func (g *gateway) Close(ctx context.Context) error {
 	return errors.Join(g.transport.Close(ctx), g.limiter.Close(ctx))
 }

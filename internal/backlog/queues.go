@@ -69,7 +69,8 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 }
 
 // Admit adds the requested amounts to the queues of a bucket if all of them fit, and sets the Level of every
-// ask. If room is false, the memory is full, and nothing was decided.
+// ask, in millitokens. Each queue first rises to the usage in the bucket's last image. If room is false, the
+// memory is full, and nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -118,8 +119,8 @@ func (b *bucketQueues) change(asks []Ask, now int64) {
 	}
 }
 
-// queuesOf returns the queues of a bucket. It makes them if there is room or other queues have emptied, else
-// it returns nil. t.mu must be held.
+// queuesOf returns the queues of a bucket. It makes new ones if there is room, or in place of the queues of
+// another bucket that have emptied; otherwise it returns nil. t.mu must be held.
 func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	if b := t.byBucket[of]; b != nil {
 		return b
@@ -156,19 +157,19 @@ func (q Queue) emptyAt(r bucket.Rate) int64 {
 // emptyFirst makes a heap of Queues.
 type emptyFirst Queues
 
-// Len implements heap.Interface.
+// Len returns the number of buckets with queues, for package heap.
 func (t *emptyFirst) Len() int { return len(t.order) }
 
-// Less implements heap.Interface.
+// Less reports whether the queues of bucket i are empty before those of bucket j, for package heap.
 func (t *emptyFirst) Less(i, j int) bool { return t.order[i].empty < t.order[j].empty }
 
-// Swap implements heap.Interface.
+// Swap swaps two buckets of the heap and stores their new places, for package heap.
 func (t *emptyFirst) Swap(i, j int) {
 	t.order[i], t.order[j] = t.order[j], t.order[i]
 	t.order[i].place, t.order[j].place = i, j
 }
 
-// Push implements heap.Interface.
+// Push appends the queues of a bucket and stores their place, for package heap.
 func (t *emptyFirst) Push(b any) {
 	one, _ := b.(*bucketQueues)
 	one.place = len(t.order)

@@ -65,8 +65,9 @@ func (r Rate) begun(t int64) uint64 {
 	return bits.Rem64(hi, lo, period)
 }
 
-// Credit returns the refill, in millitokens, since the stored instant that is not in Tokens yet. A clock at or
-// behind that instant earns nothing. If the credit is above MaxCredit, it returns MaxCredit and false.
+// Credit returns the refill, in millitokens, since the stored instant or window that is not in Tokens yet;
+// slots have none. A clock at or behind that instant earns nothing. Above MaxCredit it returns MaxCredit, and
+// false for a token bucket.
 func (s State) Credit(now int64) (credit int64, ok bool) {
 	if s.Period <= 0 {
 		return s.openedCredit(now), true
@@ -78,7 +79,8 @@ func (s State) Credit(now int64) (credit int64, ok bool) {
 	return int64(lo), true
 }
 
-// Level returns the level at now, in millitokens: min(burst, tokens + credit).
+// Level returns the level at now, in millitokens: tokens and credit, at most the burst. Slots, and a quota in
+// its stored window, have exactly their tokens, even above the burst.
 func (s State) Level(now int64) int64 {
 	if s.Period <= 0 {
 		return s.quotaLevel(now)
@@ -101,7 +103,7 @@ func (s State) bucketLevel(now int64, begun uint64) int64 {
 }
 
 // Wait returns the smallest time in ms after which the level reaches need, without other traffic. It is 0 if
-// need fits now, Never if it exceeds the burst.
+// need fits now, Never if it exceeds the burst, and otherwise SlotLookMS for slots.
 func (s State) Wait(now, need int64) int64 {
 	if s.Period <= 0 {
 		return s.quotaWait(now, need)
@@ -127,7 +129,8 @@ func (s State) bucketWait(now, need, level int64, begun uint64) int64 {
 	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
 }
 
-// At returns the state as it would be stored at now, with the refill in its tokens.
+// At returns the state as it would be stored at now, with the refill in its tokens. Refilled becomes now or, of
+// a quota, its window, unless the stored one is later.
 func (s State) At(now int64) State {
 	s.Tokens = s.Level(now)
 	if s.IsQuota() {
@@ -137,8 +140,8 @@ func (s State) At(now int64) State {
 	return s
 }
 
-// FillTime returns the time in ms, rounded up, until a bucket at -debt millitokens is full again. Of a quota
-// it is the longest possible time.
+// FillTime returns the time in ms, rounded up, until a bucket at -debt millitokens is full again. Of a quota it
+// is the longest possible time, and of slots the time until every hold has run out.
 func (r Rate) FillTime(debt int64) int64 {
 	if r.Period <= 0 {
 		return r.quotaFill(debt)
@@ -148,7 +151,7 @@ func (r Rate) FillTime(debt int64) int64 {
 }
 
 // DebtCovered returns the deepest debt, in millitokens, that is refilled to the burst within ms milliseconds on
-// any phase of the grid. It is negative if ms does not even fill an empty bucket.
+// any phase of the grid. It is negative if ms does not even fill an empty bucket, and MaxCredit for slots.
 func (r Rate) DebtCovered(ms int64) int64 {
 	if r.Period <= 0 {
 		return r.quotaDebtCovered(ms)
@@ -310,7 +313,8 @@ type Outlook struct {
 	Level, Wait, Full int64
 }
 
-// Outlook returns the level at now, and the waits from then on until a need fits and until the bucket is full.
+// Outlook returns the level at now, in millitokens, and the waits from then on, in ms, until need fits and
+// until the bucket is full.
 func (s State) Outlook(now, need int64) Outlook {
 	if s.Period <= 0 {
 		return Outlook{s.quotaLevel(now), s.quotaWait(now, need), s.quotaWait(now, s.Burst)}

@@ -34,7 +34,7 @@ const (
 // Epoch is an epoch with its taken slots. Their hold ends with it, at End in Unix seconds.
 type Epoch struct{ End, Slots int64 }
 
-// epochLength returns the length of an epoch in ms.
+// epochLength returns the length of an epoch in ms: an eighth of the hold, at least a second.
 func epochLength(hold int64) int64 { return max(hold/EpochsPerHold, 1000) }
 
 // EpochEnd returns the end, in Unix seconds, of the epoch for a hold from now on.
@@ -187,8 +187,8 @@ func (o *Occupied) Lapse(n int64) {
 	}
 }
 
-// Due returns the instant, in Unix ms, of the next write for the slots alone: to renew, give back, or take
-// again. It is Never without slots.
+// Due returns the instant, in Unix ms, of the next write for the slots alone. That is now if slots are to be
+// given back or taken again, and half a hold before their end to renew them. It is Never without slots.
 func (o Occupied) Due(hold, now int64) int64 {
 	o.Expire(now)
 	known := SumSlots(o.Epochs) + SumSlots(o.Doubtful)

@@ -60,7 +60,8 @@ func (c *Loading[K, V]) forget(e *entry[K, V]) {
 	c.entries.Add(entry[K, V]{key: e.key, value: e.value, read: e.read, negative: e.negative, evicted: true})
 }
 
-// dropFills drops the reads in flight of the matching keys. c.mu must be held.
+// dropFills drops the reads in flight of the matching keys: their values are not cached, and later callers
+// start new reads. c.mu must be held.
 func (c *Loading[K, V]) dropFills(match func(K) bool) {
 	for f := range c.fills {
 		if match(f.key) {

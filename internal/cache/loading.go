@@ -165,20 +165,20 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	return e.value
 }
 
-// servesWithin reports whether the entry is usable within d after its read. A clock set back makes it old.
+// servesWithin reports whether the entry is usable within d after its read. An evicted entry is not.
 func (e *entry[K, V]) servesWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return !e.evicted && age >= 0 && age < d
 }
 
-// servesUnanswered reports whether the entry is usable because its read gets no answer. A clock that was set
-// back does not make it too old for that.
+// servesUnanswered reports whether the entry is usable within d after its read, because a new read gets no
+// answer. Evicted entries count too, and a clock that was set back does not make it too old.
 func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
 	return now.Sub(e.read) < d
 }
 
-// RecentlyExpired returns the value of a key past its TTL and within its grace, if its last read got an answer. It
-// returns the zero V otherwise, and for an evicted value.
+// RecentlyExpired returns the value of a key past its TTL and within its grace, if no read of a newer one has
+// failed. It returns the zero V otherwise, and for an evicted value. It counts nothing.
 func (c *Loading[K, V]) RecentlyExpired(key K) (old V) {
 	e := c.entries.Peek(key)
 	if e == nil {
@@ -193,7 +193,8 @@ func (c *Loading[K, V]) RecentlyExpired(key K) (old V) {
 	return e.value
 }
 
-// Last returns the value of a key at any age; the zero V for an absent key.
+// Last returns the value of a key at any age, also an evicted one that is kept for outages; the zero V for an
+// absent key. It counts nothing.
 func (c *Loading[K, V]) Last(key K) (last V) {
 	if e := c.entries.Peek(key); e != nil {
 		return e.value
@@ -201,10 +202,10 @@ func (c *Loading[K, V]) Last(key K) (last V) {
 	return last
 }
 
-// Get returns the value of a key. It reads it with load unless it is fresh, and in the background if it is
-// near its end (Options.Ahead). Past the TTL one caller reads it again. The others use the old value or, with
-// Options.Wait, wait for the read. A caller with an ended ctx gets ctx's error, and the shared read goes on
-// for the others.
+// Get returns the value of a key. It reads it with load unless it is fresh, and in the background near its end
+// (Options.Ahead). Past the TTL one caller reads it again, and the others use the old value or, with
+// Options.Wait, wait. If that read fails, the old value serves within its grace or, without an answer, within
+// MaxStale; an ended ctx gives its own error.
 func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error) {
 	var none V
 	if v := c.Ready(ctx, key, load); v != none {
@@ -474,8 +475,8 @@ type Held[K Key, V comparable] struct {
 	place *kept[K, entry[K, V]]
 }
 
-// Hold returns the value that Fresh would return, for later checks by Still without a lookup. It counts
-// nothing. ok is false if the value is not fresh.
+// Hold returns the value of a key that is fresh by its TTL, for later checks by Still without a lookup. ok is
+// false without one. It counts nothing, and does not ask Options.Ended.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.findPlace(key)
 	if k == nil || !k.value.servesWithin(c.Now(), c.TTL) {
@@ -484,7 +485,8 @@ func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	return Held[K, V]{k.value.value, k}, true
 }
 
-// Still reports whether Fresh would still return the held value at the time now. It counts a hit if so.
+// Still reports whether the held value is still cached and fresh by its TTL at the time now. It counts a hit if
+// so, and does not ask Options.Ended.
 func (c *Loading[K, V]) Still(held *Held[K, V], now time.Time) bool {
 	e := &held.place.value
 	if !e.servesWithin(now, c.TTL) || !c.entries.recordUse(held.place) {

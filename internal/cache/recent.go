@@ -187,8 +187,8 @@ func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 // mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
 
-// insert adds a value as the newest. It removes the oldest values that are not held until there is room, and
-// returns true if it removed one. r.mu must be held.
+// insert adds a value as the newest. It removes the oldest values until there is room, and returns true if it
+// removed one. It passes over held ones, and gives up after 16 of them; r.mu must be held.
 func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
 	case r.byHash[hash] == nil:

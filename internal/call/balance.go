@@ -48,8 +48,9 @@ type Balance struct {
 	Estimated bool
 }
 
-// balance returns the balance of one limit of a reading. asked is the requested amount, back the amount
-// given back since the reading. Both are in millitokens.
+// balance returns the balance of one limit of a reading. asked is the requested amount, and back the amount
+// given back since the reading, both in millitokens. Amounts left to waiters and, for a batch call, the reserve
+// do not count as available.
 func (r *Reading) balance(name string, asked, back int64) Balance {
 	state, capacity := r.State(name)
 	b := Balance{Lane: r.lane, Limit: name, Rate: state.Rate, Capacity: capacity, Config: r.Config, Index: r.Config.Index(name), Asked: asked, Degraded: r.degraded}
@@ -145,7 +146,8 @@ func (e *Denied) nextTryIn() time.Duration {
 	return e.RetryAfter
 }
 
-// isByEstimates reports whether the longest wait is a guess, because of estimates.
+// isByEstimates reports whether the longest wait is a guess: by a quota full of estimates, or by a limit of
+// calls in flight.
 func (e *Denied) isByEstimates() bool {
 	longest := e.longest()
 	return longest != nil && (longest.ByEstimates || longest.Estimated)

@@ -120,8 +120,9 @@ func (n *Namespace) isFresh() bool {
 	return age >= 0 && age < n.TTL
 }
 
-// refusedBy returns the error of a call after its configuration was read, or could not be. A known
-// inactive namespace wins over err, whatever the policy. Otherwise it is err.
+// refusedBy returns the error of a call after its configuration was read, or could not be. The error of an
+// inactive namespace takes the place of a nil err or of a failure of the store. Any other err stays, and any
+// err once ctx has ended.
 func (n *Namespace) refusedBy(ctx context.Context, err error) error {
 	if inactive := n.inactive(); inactive != nil && ctx.Err() == nil && (err == nil || isUnavailable(err)) {
 		return inactive

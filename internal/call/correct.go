@@ -151,7 +151,8 @@ func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 	return c.desk.Lanes.CountUnlocated(c.request.Entity, c.request.Resource, c.request.Given.laneGiven(), change, ended)
 }
 
-// Begin makes the ops of a correction of every level to a target. It sends nothing.
+// Begin returns a correction of every level to a target, with its ops, and sends none of them. It queues
+// decreases of counted amounts for the buckets' counters at once.
 func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 	if c.levels.hasRenewed() {
 		c.tops = c.levels.placeCounts(c.tops, target)

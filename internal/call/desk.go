@@ -86,7 +86,7 @@ type DeskOptions struct {
 	Log     *slog.Logger
 }
 
-// NewDesk returns a desk. It does no I/O and starts no goroutine.
+// NewDesk returns a desk. It does no I/O and starts no goroutine. It fails for a Size below 1.
 func NewDesk(o *DeskOptions) (*Desk, error) {
 	d := &Desk{
 		Clock: o.RepoClock.Now, NowMS: o.RepoClock.NowMS, Stopwatch: o.RepoClock.Source, Observer: o.Observer, Cleanup: o.Cleanup,
@@ -129,7 +129,8 @@ func (d *Desk) lapseReporter() func(*lane.Lane, lane.Lapsed) {
 // KnownPolicy returns the policy of calls without one, as last read.
 func (d *Desk) KnownPolicy() Policy { return d.Routes.knownPolicy() }
 
-// ReasonOf turns an error of a lane of an entity on a resource into the reason of a call.
+// ReasonOf turns a *lane.Failure of an entity's bucket on a resource into the reason of a call. Any other error
+// stays.
 func (d *Desk) ReasonOf(entity, resource string, err error) error {
 	return d.Table.ReasonOf(entity, resource, err)
 }
@@ -137,5 +138,6 @@ func (d *Desk) ReasonOf(entity, resource string, err error) error {
 // modeOf returns the charge mode of a request, or the limiter's if the request has none.
 func (d *Desk) modeOf(r *Request) Mode { return cmp.Or(r.Mode, d.mode) }
 
-// serves reports whether a call with some levels may be served from stocks, if the limiter prefetches.
+// serves reports whether a call with a number of levels may be served from stocks, if the limiter prefetches.
+// It is false for two levels or more in the charge mode Transaction.
 func (d *Desk) serves(r *Request, levels int) bool { return d.modeOf(r) != Transaction || levels < 2 }

@@ -38,9 +38,9 @@ func (e *estimates) add(sign int64) {
 // removeAll removes the estimates once, when the call has ended.
 func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
 
-// finishDenial sets ByEstimates, and a wait of a second, in a denial's balances where the request may fit
-// without the estimates of open calls. If waiters have part in the denial of an Acquire, it leaves a place in
-// their line. at is nil for an Acquire.
+// finishDenial completes a denial: balances that may fit without the estimates of open calls get ByEstimates
+// and a wait of a second. It marks denials of quotas with alerts in their buckets. If waiters have part in the
+// denial of an Acquire (at is nil), it leaves a place in their line. It does nothing if RetryAfter is Never.
 func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return
@@ -49,7 +49,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	for i := range e.Balances {
 		b := &e.Balances[i]
 		behind = behind || b.Behind
-		if b.isToldAt100() {
+		if b.mayAlertDenial() {
 			beside := lane.BesideOf(b.Lane)
 			beside.MarkDenial(b.Limit, b.Rate.WindowAt(lanes.SureMS()))
 		}
@@ -69,12 +69,14 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	}
 }
 
-// isToldAt100 reports whether the bucket itself denies by a limit that may have an alert of denials.
-func (b *Balance) isToldAt100() bool {
+// mayAlertDenial reports whether the bucket itself denies by a quota that may have an alert for denials. It is
+// false if waiters or the process's share are the reason.
+func (b *Balance) mayAlertDenial() bool {
 	return b.Config.Origin != nil && b.Config.Origin.Alerts != nil && b.Exceeded && !b.Behind && !b.Degraded && b.Rate.IsQuota()
 }
 
-// leavePlace leaves a place for a denied Acquire in the line that denies it the longest.
+// leavePlace leaves a place for a denied Acquire in the line of the bucket with the longest wait. It does
+// nothing if no waiter stands there.
 func (e *Denied) leavePlace(lanes *lane.Registry) {
 	longest := e.longest()
 	if longest == nil {

@@ -87,8 +87,8 @@ func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, deci
 	}
 }
 
-// awaitSent waits until an op's write is sent (then sent is closed) or the op has ended. It returns
-// false if ctx has ended.
+// awaitSent waits until an op's write is sent (then sent is closed) or the op has ended. If that takes too
+// long, it gives the op up, as awaitOp does. It returns false if ctx has ended.
 func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent <-chan struct{}) bool {
 	timer := time.NewTimer(time.Until(t.patience.nextDecision()))
 	defer timer.Stop()

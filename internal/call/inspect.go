@@ -22,7 +22,8 @@ type Inspection struct {
 }
 
 // Inspect reads the buckets of an entity and its parents, under the configuration that an acquire would use,
-// and writes nothing. It starts again, as an acquire does, if a limit was removed meanwhile.
+// and writes nothing. It starts again, as an acquire does, if a limit was removed meanwhile. It fails if a
+// bucket is known not to answer, or if a requested limit does not exist.
 func (d *Desk) Inspect(ctx context.Context, r *Request) (Inspection, error) {
 	for try := 1; ; try++ {
 		seen, err := d.inspectOnce(ctx, r)
@@ -32,7 +33,9 @@ func (d *Desk) Inspect(ctx context.Context, r *Request) (Inspection, error) {
 	}
 }
 
-// inspectOnce reads the buckets once, under the known configuration.
+// inspectOnce reads the buckets of a request once, and returns the balances of all their limits, child first.
+// It fails if a bucket is known not to answer, or if a requested limit does not exist. Policy and Unlimited are
+// set beside an error, too.
 func (d *Desk) inspectOnce(ctx context.Context, r *Request) (seen Inspection, err error) {
 	c := charged{policy: r.OnUnavailable}
 	err = d.Routes.find(ctx, r, &c, &patience{most: d.Timeout})

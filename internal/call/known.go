@@ -12,8 +12,8 @@ import (
 )
 
 // refuse returns the error of a call that must fail while the table does not answer, by the last read
-// configuration, however old; nil if the call may go on. It does no I/O and allocates nothing that a
-// refusal would throw away.
+// configuration, however old. It is nil if the policy admits, if the call is unlimited, and in a limiter that
+// prefetches. It does no I/O and allocates nothing that a refusal would throw away.
 func (rs *routes) refuse(r *Request) error {
 	if rs.namespace != nil {
 		if inactive := rs.namespace.inactive(); inactive != nil {
@@ -110,7 +110,8 @@ func (rs *routes) blockFor(ctx context.Context, r *Request, at config.Key) (olde
 	return oldest, !charged, nil
 }
 
-// keepSystemPolicy remembers the system's policy for calls that cannot read it.
+// keepSystemPolicy stores the system's policy of a read, for calls that cannot read it. It ignores the
+// configuration of a group, which does not show it.
 func (rs *routes) keepSystemPolicy(resolved *config.Resolved) {
 	if resolved.Group { // it does not say
 		return
@@ -138,7 +139,7 @@ func (rs *routes) decideUnconfigured(r *Request, c *charged, err error) error {
 	case c.policy == Allow:
 		return nil
 	case c.policy == Local && rs.fallback != nil:
-		cfg := rs.fallback.WithStamps(rs.nowMS(), rs.clock.Tick())
+		cfg := rs.fallback.AsReadAt(rs.nowMS(), rs.clock.Tick())
 		if len(r.Limits) > 0 {
 			cfg = config.Override(cfg, r.Limits, rs.nowMS(), rs.clock.Tick())
 		}
@@ -160,9 +161,9 @@ func (rs *routes) readError(ctx context.Context, err error, key config.GivenKey,
 	return err
 }
 
-// silentRead returns the error of a read of the configuration, as a silence if nothing was answered since the
-// call began. If the call joined a read in flight, it must be silent since the start of that read too. A
-// throttled read may just wait for its retry.
+// silentRead returns an *UnavailableError of a silence if err is errOutOfTime and nothing was answered since
+// the call began; any other err stays. If the call joined a read in flight, it must be silent since the start
+// of that read too. A throttled read may just wait for its retry.
 func (rs *routes) silentRead(err error, key config.GivenKey, p *patience) error {
 	if !errors.Is(err, errOutOfTime) {
 		return err

@@ -59,7 +59,8 @@ func (lv *level) noteAnswer(r lane.Result) {
 	}, true
 }
 
-// holding returns the lease's holding of a limit. It adds an empty one if the limit is new.
+// holding returns a pointer to the lease's holding of a limit, for changes. It adds an empty one if the limit
+// is new.
 func (lv *level) holding(name string) *backlog.Holding {
 	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
 	if !ok {
@@ -90,7 +91,8 @@ func (lv *level) bookServed() {
 }
 
 // bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows. The
-// part that a limit in shadow did not cover is booked as counted.
+// part that a limit in shadow did not cover is booked as counted. It also stores the counter by model that the
+// take moved.
 func (lv *level) bookGrant(r *lane.Result) {
 	lv.noteIncarnation(r.Image.IncarnationID())
 	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
@@ -156,13 +158,14 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 	return without, true
 }
 
-// inFlight puts an amount into a window of slots.
+// inFlight returns the amount in a window of slots.
 func inFlight(a plan.Signed, window bucket.WindowID) plan.Signed {
 	a.Window = window
 	return a
 }
 
-// appendPart returns the list with a part of a signed amount appended, unless it is 0.
+// appendPart returns the list with a appended, its amount replaced by a part of it; the list unchanged if the
+// part is 0. If a passes on its amount, it passes on the part.
 func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	if part == 0 {
 		return list
@@ -262,9 +265,9 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 	return writes, uncounts, givenUp
 }
 
-// resolveUnderWay books the outcome of corrections that were in flight when the lease went on, and drops them
-// from the list. It reports uncharged amounts to the observer. Amounts of a bucket that has been replaced since
-// count as in doubt.
+// resolveUnderWay books the known outcomes of corrections that were in flight when the lease went on, and drops
+// these from the list. It reports uncharged amounts to the observer. Amounts of a bucket that has been replaced
+// since count as in doubt.
 func (lv *level) resolveUnderWay(lanes *lane.Registry, o *observe.Observer) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
 		r, known := op.Outcome()

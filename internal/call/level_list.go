@@ -102,9 +102,9 @@ func (ls levelList) hasRenewed() bool {
 	return false
 }
 
-// placeCounts returns known with the level added that counts each limit of the amounts: the highest level with
-// the limit. It is for leases with a level that has another configuration now. A limit that the lease has used
-// already stays where it was.
+// placeCounts adds to known, in place, the level that counts each limit of the amounts, and returns known, or a
+// new map if it is nil. That is the highest level with the limit, -1 without one. It skips amounts of 0, and
+// limits that the lease has used already.
 func (ls levelList) placeCounts(known tops, amounts []plan.Signed) tops {
 	for _, a := range amounts {
 		if a.Amount == 0 {
@@ -189,8 +189,9 @@ func (ls levelList) namedBuckets() []config.NamedBucket {
 	return in
 }
 
-// serve takes the amounts of each level from its lane's stock. It returns true if every level had enough;
-// otherwise the levels with enough stay served, and putBackServed undoes them.
+// serve takes the amounts of each level from its lane's stock, and returns true if every level with amounts had
+// enough. It returns false without a prefetch, for slots, and without amounts. The levels with enough stay
+// served then, and putBackServed undoes them.
 func (ls levelList) serve(ctx context.Context) bool {
 	some, all := false, true
 	for i := range ls {

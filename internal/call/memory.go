@@ -178,8 +178,9 @@ func (d *Desk) makeShortcut(r *Request, bucket *lane.Lane) {
 	bucket.Memo.Store(&lane.Memo{Of: s})
 }
 
-// fillNeeds converts amounts to millitokens in of, by the places of the shortcut's limits. It returns false if
-// they are not valid, or name other limits than the shortcut's.
+// fillNeeds converts amounts to millitokens in of, by the places of the shortcut's limits; a limit without an
+// amount gets unnamed. It returns false if they are not valid, name other limits than the shortcut's, or name
+// none.
 func (s *shortcut) fillNeeds(amounts map[string]int64, of *plan.Needs) bool {
 	named := 0
 	for i := range s.cfg.Limits {

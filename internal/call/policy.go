@@ -9,9 +9,9 @@ import (
 // process's share of the limits. Admitted amounts are counted: when the bucket answers, they are added
 // to its counter and never taken from its tokens.
 
-// admitSilent applies the policy to the levels whose buckets are known not to answer, before any other
-// level is asked. Amounts served from memory need no bucket. If the process's share denies, nothing has
-// been written.
+// admitSilent applies the policy to the levels whose buckets are known not to answer, before any other level is
+// asked, and marks them as unasked. It skips levels served from memory. It returns an *UnavailableError under
+// Refuse, and the denial of the process's share, which then gets its other amounts back.
 func (t *taking) admitSilent() error {
 	for i := range t.levels {
 		lv := &t.levels[i]

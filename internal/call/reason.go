@@ -284,7 +284,8 @@ func (t Table) reasonAt(at *lane.Lane, err error) error {
 	return withRetryAfter(t.ReasonOf(at.Entity, at.Resource, err), at.WriteWait())
 }
 
-// ReasonOf turns an error of a lane of an entity on a resource into the reason of a call.
+// ReasonOf turns a *lane.Failure of an entity's bucket on a resource into the reason of a call. Any other error
+// stays.
 func (t Table) ReasonOf(entity, resource string, err error) error {
 	f, failed := findReason[*lane.Failure](err)
 	if !failed {

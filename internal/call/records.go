@@ -78,8 +78,9 @@ func (l *lookupBudget) grow() {
 	l.at = now
 }
 
-// checkUnread refuses a new call that would have to look up its entity's record, while too many lookups
-// find no record.
+// checkUnread returns an *Unrecorded for a new call that would have to look up its entity's record, while too
+// many lookups find no record. It returns nil if entities need no record, if the table does not answer, and if
+// the entity's configuration is cached.
 func (rs *routes) checkUnread(at place) error {
 	if !rs.lookups.refuse || rs.table.Open() || rs.lookups.first.hasRoom(false) || rs.configs.Last(at.GivenKey) != nil {
 		return nil

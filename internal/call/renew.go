@@ -8,8 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// renewConfigs gives every level with limits the configuration in force. If that cannot be read, the known one
-// stays. It returns the error unless it is tolerated.
+// renewConfigs gives every level the configuration in force, and marks the call as unlimited if a level now is.
+// With tolerant, a level keeps its configuration if the store does not answer; any other failed read changes
+// nothing and returns its error. held is locked; it is released meanwhile.
 func (c *Call) renewConfigs(ctx context.Context, tolerant bool, held sync.Locker) (err error) {
 	type reading struct {
 		cfg             *plan.Config

@@ -89,7 +89,8 @@ type place struct {
 }
 
 // placeAt returns the place of an entity's bucket on the resource of a request. parent means that only the
-// limits made for it, or for its plan, count.
+// limits made for it, or for its plan, count. The place of the call's own entity has the plan that the call
+// gives.
 func (r *Request) placeAt(entity string, parent bool) place {
 	at := place{config.GivenKey{Key: config.Key{Entity: entity, Resource: r.Resource}}, parent, false}
 	if r.Given != nil && entity == r.Entity {
@@ -186,8 +187,8 @@ const (
 	leastSilence = 200 * time.Millisecond
 )
 
-// startClock is called before a request. From now on the silence of the store counts. The first request starts the
-// call's time for the store.
+// startClock is called before a request: from now on the silence of the store counts. The first request starts
+// the call's time for the store, and sets the reserve before the caller's own deadline if that is near.
 func (p *patience) startClock(ctx context.Context) {
 	p.began = time.Now()
 	if !p.until.IsZero() {
@@ -219,7 +220,8 @@ func (p *patience) bound() time.Time {
 	return p.until
 }
 
-// nextDecision returns the next instant at which a waiting call must decide something.
+// nextDecision returns the instant at which a waiting call must decide next: the reserve, if it is set and
+// before the end of the call's time for the store, else that end.
 func (p *patience) nextDecision() time.Time {
 	if !p.reserve.IsZero() && p.reserve.Before(p.until) {
 		return p.reserve

@@ -90,8 +90,9 @@ func (rs *routes) find(ctx context.Context, r *Request, c *charged, p *patience)
 	return rs.checkNames(r, c)
 }
 
-// addEntity adds the buckets of one entity to a call, and the first policy of an entity that has one. It
-// returns the entity's own configuration.
+// addEntity adds the buckets of one entity to a call, and sets the call's policy if it has none yet. It returns
+// the entity's own configuration. If the store does not answer a new call, a known block is the error, however
+// old.
 func (rs *routes) addEntity(ctx context.Context, r *Request, c *charged, at place, p *patience) (*config.Resolved, error) {
 	var room [1]route // for most
 	found, err := room[:0], error(nil)
@@ -122,7 +123,8 @@ func (rs *routes) addEntity(ctx context.Context, r *Request, c *charged, at plac
 	return found[0].resolved, nil
 }
 
-// addBucket adds a bucket with limits to a call. It fails for a blocked one, if anew is set: the call is new.
+// addBucket adds a bucket to a call if it has limits, and marks the call as unlimited if the bucket is. It
+// fails for a blocked bucket if anew is set: the call is new.
 func (rs *routes) addBucket(r *Request, c *charged, at *route, anew bool) (err error) {
 	if at.resolved.Blocked != "" && anew {
 		if block := r.blockOf(at.Key, at.resolved); block != "" {
@@ -196,8 +198,8 @@ func (rs *routes) buckets(ctx context.Context, r *Request, at place, room []rout
 }
 
 // resolve returns the lane of a bucket and its stored configuration, and reads that if it is not fresh. If the
-// bucket was read with the configuration, the lane gets its image. It fails for new calls in an inactive
-// namespace.
+// read also shows the bucket, the lane gets its image. It fails for new calls in an inactive namespace, and may
+// return an expired configuration with a refresh in flight.
 func (rs *routes) resolve(ctx context.Context, to place, p *patience) (route, error) {
 	if p != nil && rs.namespace != nil { // an open lease goes on
 		if err := rs.namespace.refused(); err != nil {
@@ -326,7 +328,8 @@ func (rs *routes) configOf(ctx context.Context, r *Request, at place) (cfg *plan
 	return cfg, found.Unlimited, err
 }
 
-// locateBuckets finds the buckets that calls of an entity charge on a resource and its groups.
+// locateBuckets finds the buckets that calls of an entity charge on a resource and its groups. An invalid
+// configuration or parent is no error: it then returns the buckets found so far.
 func (rs *routes) locateBuckets(ctx context.Context, entity, resource string, by lane.Given) ([]lane.Located, error) {
 	r, c := Request{Entity: entity, Resource: resource}, charged{}
 	if by != (lane.Given{}) {

@@ -96,7 +96,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 }
 
 // startTake returns the state of a take of the call's amounts from its levels, for a caller at a position in a
-// line, or nil. It asks no bucket.
+// line, or nil. It asks no bucket, and marks the levels of a batch call.
 func (c *Call) startTake(at *Position, p patience) taking {
 	t := taking{desk: c.desk, request: &c.request, policy: c.policy, levels: c.levels, tops: c.tops, at: at, by: lane.Caller{Rank: lane.LastRank, Batch: c.request.Batch}, patience: p}
 	if at != nil && at.waiter != nil {
@@ -113,9 +113,9 @@ func (c *Call) startTake(at *Position, p patience) taking {
 // A transaction holds all buckets of the longest chain: each level has a resource and its groups.
 const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 
-// take charges the levels. The policy decides at those that do not answer, and the buckets decide at
-// the others: side by side, or in one transaction. An unanswered transaction does not show which of its
-// buckets is silent. So the levels are also charged side by side where one may be.
+// take charges the levels, all or none. The policy decides at those that do not answer, and the buckets decide
+// at the others: side by side, or in one transaction. An unanswered transaction does not show which of its
+// buckets is silent, so the levels are charged side by side where one may be.
 func (t *taking) take(ctx context.Context) error {
 	t.patience.startClock(ctx)
 	var err error
@@ -265,8 +265,8 @@ type outcome struct {
 	counted bool
 }
 
-// bookResults books the result of every level: grants as held, answers for statuses. It returns the combined
-// result.
+// bookResults books the result of every level: grants as held, answers for statuses. It replaces the lanes'
+// errors in ops with reasons of the call, and returns the combined result.
 func (t *taking) bookResults(ops []*lane.Op) outcome {
 	sum := outcome{counted: true}
 	for i, o := range ops {
@@ -311,7 +311,7 @@ func (t *taking) disownFailed(ops []*lane.Op) error {
 }
 
 // isRepeatable reports whether to start a call again under a newer configuration: it was granted by its
-// buckets, or denied.
+// buckets, or denied. It is false if the policy admitted something, or if something may have been written.
 func (t *taking) isRepeatable(err error) bool {
 	if err != nil {
 		return hasReason[*Denied](err) && !isUnconfirmed(err)

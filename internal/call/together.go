@@ -136,8 +136,9 @@ func (t *taking) denyProposed(proposals []lane.Proposal) error {
 	return t.levels.denial(t.request)
 }
 
-// concludeTogether ends a call whose transaction failed. If nothing was answered, it asks the levels
-// one by one in the remaining time. The transaction may have charged them; its charges are given back.
+// concludeTogether ends a call whose transaction failed with err, and returns the reason. If nothing was
+// answered and time is left, it asks each level by itself instead, side by side; the transaction's charges are
+// given back. If caller has ended, it returns that error.
 func (t *taking) concludeTogether(ctx, caller context.Context, err error) error {
 	if caller.Err() != nil {
 		return caller.Err()

@@ -220,8 +220,8 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 	}()
 }
 
-// awaitAnswers waits until every bucket of a transaction answers. It returns false if that
-// takes too long, or the limiter is closed first.
+// awaitAnswers waits until every bucket of a transaction answers, and probes the suspected ones. It returns
+// false after nine minutes, or if the limiter is closed first.
 func (t *transaction) awaitAnswers() bool {
 	lanes := t.desk.Lanes
 	wait, until := lostAskedAfter, time.Now().Add(lostForgotten)

@@ -278,8 +278,8 @@ func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 	return ok && wait > 0 && wait > time.Until(deadline)
 }
 
-// waitLeft returns the waiter's remaining wait by the last image of its bucket. known is false if the
-// image is too old to say.
+// waitLeft returns the waiter's remaining wait by the last image of its bucket; 0 if its amounts fit, or never
+// can. known is false if the image is too old to say, or if the bucket does not answer.
 func (w *waiting) waitLeft() (left time.Duration, known bool) {
 	at := &w.at
 	if at.lane.Contact.Away() { // the process's share denied it, not the bucket

@@ -113,14 +113,15 @@ func (c *Cache) Fresh(key GivenKey) *Resolved {
 	return cfg
 }
 
-// Hold pins the fresh configuration for repeated checks by Still. It returns false if it is not fresh or a
-// raise has ended.
+// Hold returns the configuration that Fresh would return, for later checks by Still without a lookup. It counts
+// nothing. It returns false if the configuration is not fresh, or a raise of it has ended.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
 	return held, ok && (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS))
 }
 
-// Still reports whether Fresh would return the held configuration, at now.
+// Still reports whether Fresh would return the held configuration at now, and counts a hit if so. It is false
+// once a raise of it has ended.
 func (c *Cache) Still(held *Held, now time.Time) bool {
 	return (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
@@ -161,7 +162,8 @@ func (c *Cache) ReadSince(key GivenKey) time.Time {
 	return c.loading.ReadSince(key.Key)
 }
 
-// Stats returns the counts of the cache.
+// Stats returns the sums of the counts of both caches: configurations with a plan that calls give, and those
+// without.
 func (c *Cache) Stats() cache.Stats {
 	s, given := c.loading.Stats(), c.given.resolved.Stats()
 	return cache.Stats{
@@ -178,7 +180,8 @@ type Key struct {
 	Group            bool
 }
 
-// String returns the key as text; '#' is not allowed in identifiers.
+// String returns the key as text, entity#resource, with a further # for a group. '#' is not allowed in
+// identifiers.
 func (k Key) String() string {
 	if k.Group {
 		return k.Entity + "#" + k.Resource + "#"

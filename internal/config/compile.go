@@ -117,7 +117,8 @@ func mergeAlerts(c, over *plan.Config) (alerts []string) {
 const inFlight = "calls in flight"
 
 // fingerprint returns 8 bytes that identify limits, sorted by name, and whether the bucket is permanent. It is
-// the same in every process, and changes with any parameter of a limit.
+// the same in every process. It changes with each parameter of a limit except its source, deepest debt,
+// reserve, longest time, unit and shadow.
 func fingerprint(limits []schema.Limit, permanent bool) []byte {
 	buf := make([]byte, 1, 512)
 	if permanent {

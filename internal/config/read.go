@@ -28,10 +28,10 @@ type Ask struct {
 	Beside bool
 }
 
-// Load returns the configuration of an entity on a resource, and reads it if it is not fresh. One consistent
-// read gets the entity's record, the four sources and the bucket. A second one gets the plan's two sources if
-// the record names a plan. The caller waits until the time until, unless that is zero; the read continues for
-// other callers. It fails with the reason that the limits are unknown, or with an error of the store.
+// Load returns the configuration of an entity on a resource and, if it is not fresh, reads it with the bucket
+// by one or two consistent reads. At the time until, unless that is zero, it fails with ErrOutOfTime, and the
+// read continues for other callers. Other errors are the reason that the limits are unknown, and those of the
+// store.
 func (c *Cache) Load(ctx context.Context, ask Ask, until time.Time) (found Found, err error) {
 	caller := ctx
 	if !until.IsZero() {
@@ -110,7 +110,8 @@ type configRead struct {
 }
 
 // load reads and resolves a configuration for the cache, and calls Options.Loaded with the time and the error.
-// It logs a failure that leaves an older configuration in use.
+// If items from memory show a changed configuration, it reads all items again. It logs a failure that leaves an
+// older configuration in use.
 func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.now()

@@ -182,8 +182,8 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 }
 
 // resolveSources applies the sources, fills in the defaults of the limits in force, and checks these. It
-// returns an *Invalid that names the source of a bad limit, and a *Malformed for a kind of limit unknown to
-// this version.
+// returns an *Invalid for a bad limit or an unreadable source, which it names, and for more than
+// schema.MaxLimits limits. A kind of limit unknown to this version is a *Malformed.
 func (i *storedItems) resolveSources() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
@@ -318,17 +318,17 @@ func NewFallback(limits []schema.ConfigLimit) *Fallback {
 	return &Fallback{compiled: *Compile(limits, sources.Options, false, 0, 0)}
 }
 
-// WithStamps returns the limiter's own limits as a bucket's configuration, as if it had been read at readAt
-// (Unix ms). tick orders that read among the reads of this process.
-func (f *Fallback) WithStamps(readAt, tick int64) *plan.Config {
+// AsReadAt returns the limiter's own limits as the configuration of a bucket, as if read at readAt (Unix ms).
+// tick orders that read among the reads of this process.
+func (f *Fallback) AsReadAt(readAt, tick int64) *plan.Config {
 	c := f.compiled
 	c.ReadAt, c.Tick = readAt, tick
 	return &c
 }
 
 // LimitsOf returns the configuration of a bucket for a call; nil if nothing limits it. Without stored limits it
-// has the fallback's, the limiter's own, and is cached in r. If parent is true, the call charges the bucket as
-// a parent's, and only with the limits made for the parent or its plan.
+// has the limiter's own, except on a group, and is cached in r. If parent is true, the call charges the bucket
+// as a parent's, and only with the limits made for the parent or its plan.
 func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if parent {
 		return r.parentConfig()
@@ -342,7 +342,7 @@ func (f *Fallback) LimitsOf(r *Resolved, parent bool) *plan.Config {
 	if known := r.fallback.Load(); known != nil && known.from == f {
 		return &known.cfg
 	}
-	c := &compiledFallback{from: f, cfg: *f.WithStamps(r.ReadAt, r.Tick)}
+	c := &compiledFallback{from: f, cfg: *f.AsReadAt(r.ReadAt, r.Tick)}
 	if r.Counted {
 		c.cfg.Shadow = 1<<len(c.cfg.Limits) - 1
 		c.cfg.ChangeOrigin(func(o *plan.Origin) { o.Counted = c.cfg.Shadow })

@@ -58,8 +58,9 @@ func (s *sharedItems) countEvictions() int {
 	return s.changes
 }
 
-// storeRead caches the items of keys that were read at stamps. It caches nothing if items were evicted since
-// evictions, the count before the read.
+// storeRead caches the items of keys that were read at stamps, unless a newer read of the item is cached. It
+// caches nothing if items were evicted since evictions, the count before the read. Above 1,000 items it first
+// drops all others.
 func (s *sharedItems) storeRead(keys []schema.Key, found map[schema.Key]schema.Item, stamps sharedItem, evictions int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

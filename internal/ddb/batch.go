@@ -57,7 +57,8 @@ type BatchWriter interface {
 }
 
 // Get returns a map from the keys to their items, consistently read unless Eventual is set. An absent item has
-// no entry. Equal keys are sent once, because DynamoDB refuses duplicates.
+// no entry, and equal keys are sent once. It fails with ErrUnprocessed if DynamoDB leaves keys unread after the
+// last try.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for wanted := distinctKeys(keys); len(wanted) > 0; {

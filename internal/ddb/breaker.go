@@ -331,7 +331,7 @@ func (b *Breaker) Opened() <-chan struct{} {
 }
 
 // Lasting returns a channel that is closed once the table has been open for 100 ms, time enough for an answer
-// to the first probe.
+// to the first probe; nil for a nil breaker.
 func (b *Breaker) Lasting() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -339,7 +339,8 @@ func (b *Breaker) Lasting() <-chan struct{} {
 	return b.view.Load().lasting
 }
 
-// Closed returns a channel that is closed while the table is closed. Each outage has a new one.
+// Closed returns a channel that is closed while the table answers; for a nil breaker it always is. Each outage
+// has a new one.
 func (b *Breaker) Closed() <-chan struct{} {
 	if b == nil {
 		return always

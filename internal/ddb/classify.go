@@ -68,8 +68,9 @@ var reasons = map[string]Verdict{
 	"RequestLimitExceeded":          Throttled,
 }
 
-// classifyReasons returns the diagnosis of a cancelled transaction by its reasons. A failed condition decides
-// first, then a permanent error, then throttling. Conflicts alone are a conflict.
+// classifyReasons returns the diagnosis of a cancelled transaction by its reasons, with the items of failed
+// conditions by their place. A failed condition decides first, then a permanent error, then throttling.
+// Conflicts alone are a conflict.
 func classifyReasons(all []types.CancellationReason) Diagnosis {
 	d := Diagnosis{Verdict: Conflicted, Answered: true}
 	for i, reason := range all {

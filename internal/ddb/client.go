@@ -26,8 +26,8 @@ const (
 // sent again counts twice.
 func WithoutRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
-// WithoutThrottleRetries turns off the SDK's retries of throttled requests. Immediate retries would keep a
-// partition overloaded that other clients try to spare.
+// WithoutThrottleRetries turns off the SDK's retries of throttled requests. It does nothing for a retryer that
+// is not an aws.RetryerV2. Immediate retries would keep a partition overloaded that other clients try to spare.
 func WithoutThrottleRetries(o *dynamodb.Options) {
 	if r, ok := o.Retryer.(aws.RetryerV2); ok {
 		o.Retryer = spares{r}
@@ -196,50 +196,58 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 	return out, withDiagnosis(call.End(t.correctDiagnosis(Classify(err, ctx), timeout)))
 }
 
-// GetItem sends the request within the timeout, and reports its outcome to the breaker of its table.
+// GetItem sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
+// client refuses it while the table does not answer.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.GetItem, in, o)
 }
 
-// PutItem sends the request within the timeout, and reports its outcome to the breaker of its table.
+// PutItem sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
+// client refuses it while the table does not answer.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	return sendTracked(ctx, c, c.api.PutItem, in, o)
 }
 
-// UpdateItem sends the request within the timeout, and reports its outcome to the breaker of its table.
+// UpdateItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
+// FailFast client refuses it while the table does not answer.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
 }
 
-// DeleteItem sends the request within the timeout, and reports its outcome to the breaker of its table. It
-// panics if the user's client has no such method.
+// DeleteItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
+// FailFast client refuses it while the table does not answer. It panics if the user's client has no such
+// method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
 	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
 }
 
-// Query sends the request within the timeout, and reports its outcome to the breaker of its table.
+// Query sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
+// client refuses it while the table does not answer.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return sendTracked(ctx, c, c.api.Query, in, o)
 }
 
-// Scan sends the request within the timeout, and reports its outcome to the breaker of its table. It panics if
-// the user's client has no such method.
+// Scan sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
+// client refuses it while the table does not answer. It panics if the user's client has no such method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	return sendTracked(ctx, c, c.scan.Scan, in, o)
 }
 
-// BatchGetItem sends the request within the timeout, and reports its outcome to the breaker of its table.
+// BatchGetItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
+// FailFast client refuses it while the table does not answer.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
 }
 
-// BatchWriteItem sends the request within the timeout, and reports its outcome to the breaker of its table. It
-// panics if the user's client has no such method.
+// BatchWriteItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
+// FailFast client refuses it while the table does not answer. It panics if the user's client has no such
+// method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
 // TransactWriteItems sends the request within the timeout, and reports its outcome to the breaker of its table.
+// A FailFast client refuses it while the table does not answer.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
 }
@@ -270,7 +278,8 @@ func Bound(ctx context.Context, timeout time.Duration) (context.Context, context
 	return context.WithTimeoutCause(ctx, timeout, errTimeout)
 }
 
-// isComplete reports whether a success has the parts that DynamoDB always sends in answer to such a request.
+// isComplete reports whether a success has the parts that DynamoDB always sends in answer to such a request. It
+// is true for requests whose answer may be empty.
 func isComplete(in, out any) bool {
 	switch out := out.(type) {
 	case *dynamodb.UpdateItemOutput:

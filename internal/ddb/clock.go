@@ -71,12 +71,12 @@ func (c *Clock) NowMS() int64 { return c.Corrected(c.Source()).UnixMilli() }
 // of config reads and the first sight of a bucket's config fingerprint.
 func (c *Clock) Tick() int64 { return c.ticks.Add(1) }
 
-// SureMS returns the latest time, in ms since 1970, that has surely passed by DynamoDB's clock, as far as its
-// offset is known.
+// SureMS returns the latest time, in Unix ms, that has surely passed by DynamoDB's clock, as far as its offset
+// is known. A clock that does not correct returns NowMS.
 func (c *Clock) SureMS() int64 { return c.boundMS(&c.low) }
 
-// LatestMS returns the latest possible time of DynamoDB's clock, in ms since 1970, as far as its offset is
-// known.
+// LatestMS returns the latest possible time of DynamoDB's clock, in Unix ms, as far as its offset is known. A
+// clock that does not correct returns NowMS.
 func (c *Clock) LatestMS() int64 { return c.boundMS(&c.top) }
 
 // boundMS returns the source's time plus an offset, in Unix ms. The offset is c.low or c.top, the bounds of the

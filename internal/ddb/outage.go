@@ -93,8 +93,8 @@ func (o *outage) countFast(at time.Time) bool {
 // countProbe counts a probe of the outage when it starts.
 func (o *outage) countProbe() { o.probes++ }
 
-// scheduleProbe sets the time of the next probe, after one without an answer: half of the wait and up to
-// another half at random. chance is in [0, 1).
+// scheduleProbe doubles the wait, from 500 ms up to 10 s, and sets the time of the next probe, after one
+// without an answer: half of the wait and up to another half at random. chance is in [0, 1).
 func (o *outage) scheduleProbe(at time.Time, chance float64) {
 	o.wait = min(max(2*o.wait, firstProbe), longestProbe)
 	o.next = at.Add(o.wait/2 + time.Duration(chance*float64(o.wait/2)))

@@ -65,7 +65,7 @@ func probeAnew(ctx context.Context, request func(context.Context) error) Diagnos
 	}
 }
 
-// isWhole reports whether the answer came complete.
+// isWhole reports whether DynamoDB answered, and the answer came complete.
 func (d Diagnosis) isWhole() bool { return d.Answered && d.Verdict != Unconfirmed }
 
 // checks are the checks for requests that wait on pooled connections.
@@ -84,8 +84,8 @@ type check struct {
 }
 
 // answersAnew reports whether the table answers a check on a connection that was opened after began, the start
-// of an HTTP request. It starts a check if none began since, and waits for it, at most until ctx ends. It is
-// false without a Probe.
+// of an HTTP request. It waits for a check that began since, or starts one, at most until ctx ends. It is false
+// without a Probe, and if no check may start: during an outage, or within flapWithin of the last.
 func (b *Breaker) answersAnew(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false

@@ -16,7 +16,8 @@ const (
 	arn = "arn:"
 )
 
-// CheckTable returns a text about the error in the name of a table, or "".
+// CheckTable returns a text about the error in the name of a table, or "". A text that begins as an ARN always
+// passes.
 func CheckTable(name string) string {
 	if strings.HasPrefix(name, arn) {
 		return ""

@@ -49,8 +49,8 @@ type tracedRequest struct {
 	opts                       [3]func(*dynamodb.Options) // room for those of the request
 }
 
-// addTo makes t the HTTP client and the retryer of the SDK's request, with waits of at most
-// longestRetryDelay.
+// addTo makes t the HTTP client and the retryer in o, for one request of the SDK, and stores those that o had
+// in t. The retryer's waits are then at most longestRetryDelay.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	own := o.Retryer
@@ -145,9 +145,9 @@ func isMisdated(err error) bool {
 	return errors.As(err, &api) && codes[api.ErrorCode()].setting && errors.As(err, &marked) && marked.RetryableError()
 }
 
-// correctDiagnosis corrects a diagnosis by the outcomes of the tries. If the request ended between two tries,
-// the SDK in this process held it back: the outcome of the last try counts or, without a try, nothing was
-// sent.
+// correctDiagnosis returns d corrected by the outcomes of the tries. If the request ended between two tries,
+// the SDK in this process held it back: the outcome of the last try counts or, without a try, nothing was sent.
+// If a try was answered, or a pooled connection was dead, it is no silence.
 func (t *tracedRequest) correctDiagnosis(d Diagnosis, timeout time.Duration) Diagnosis {
 	switch held := !t.pending && (d.expired || t.refused); {
 	case t.next == nil || d.Err == nil:
@@ -286,7 +286,7 @@ func (w *waiting) gotConn(c httptrace.GotConnInfo) {
 }
 
 // silenceAllowed returns the time for which a pooled connection may stay without an answer, until a check tests
-// the table on a new one.
+// the table on a new one: half of the request's time, and at least half of the client's timeout.
 func (w *waiting) silenceAllowed() time.Duration {
 	timeout := w.timeout
 	if deadline, ok := w.ctx.Deadline(); ok {

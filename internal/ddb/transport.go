@@ -18,8 +18,9 @@ func callerEnded(caller context.Context) bool {
 	return caller.Err() != nil && !timedOut(caller)
 }
 
-// classifyTransport returns the diagnosis of a request without an answer. The caller may have ended it, it
-// may not have been sent, or a setting may be wrong.
+// classifyTransport returns the diagnosis of a request without an answer: Unconfirmed if it may have been sent,
+// Unsent if no connection was made, Failed for a wrong setting. All are silences but the last. The caller's own
+// end, and an answer of another server, are Unconfirmed and no silence.
 func classifyTransport(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unconfirmed}

@@ -49,8 +49,8 @@ func (g *gate) recordAnswer(answers uint64) {
 	}
 }
 
-// enterTrial waits until a request may go. The caller must call leave after the request. It returns false if ctx
-// ended first.
+// enterTrial waits until a request may go: as one of at most 8 at a time during the trial, or once it is over.
+// The caller must call leave after the request. It returns false if ctx ended first.
 func (g *gate) enterTrial(ctx context.Context) (leave func(), ok bool) {
 	t := g.trial.Load()
 	if t == nil {

@@ -42,8 +42,7 @@ type Served struct {
 	Back bool
 }
 
-// aheads are a process's Aheads that hold tokens. now is a clock in ms that never goes back, nowMS the
-// time by which buckets refill. doubt counts amounts in doubt.
+// aheads are a process's Aheads with tokens. now is a clock in ms that never goes back, nowMS the time by which buckets refill. doubt counts amounts in doubt.
 type aheads struct {
 	now, nowMS func() int64
 	doubt      func([]plan.Signed)
@@ -53,7 +52,8 @@ type aheads struct {
 	holding map[*Ahead]struct{}
 }
 
-// add registers an Ahead that holds tokens. It returns false once the limiter is closed.
+// add registers an Ahead that holds tokens, so that close lets them lapse. It returns false, and does not
+// register it, once the limiter is closed.
 func (s *aheads) add(a *Ahead) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +109,9 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 // since Registry.Began, for the age of prefetched tokens.
 type Instant struct{ MS, Elapsed int64 }
 
-// ServeNeeds serves needs that no level above counts, all or nothing, and returns the last image of the bucket.
-// ok is false if the stock lacks an amount, if nothing is needed, and while others wait in line.
+// ServeNeeds serves needs that no level above counts from the stock, all or nothing, and returns the last image
+// of the bucket. It queues a prefetch if little is left. ok is false if the stock lacks an amount, if nothing
+// is needed, and while others wait in line.
 func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
 	if a.line.Waited() {
 		return nil, false
@@ -130,8 +131,9 @@ func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Con
 	return a.known.image, ok
 }
 
-// serve takes amounts from the stock, all or nothing, and reports them to a.served. sent is the time of their
-// debit, in ms since Registry.Began. It queues a prefetch if little is left; mu must be held.
+// serve takes amounts from the stock, all or nothing, and reports them to a.served. Tokens of another
+// configuration lapse, and a prefetch is queued if little is left. sent is the time of the debit, in ms since
+// Registry.Began; mu must be held.
 func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config, at Instant) (sent int64, ok bool) {
 	sent, ok, low := a.stock.serve(asked, cfg, a.known, at.Elapsed)
 	if ok {

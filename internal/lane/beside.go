@@ -21,11 +21,12 @@ type Beside struct {
 	returning bool
 }
 
-// BesideOf copies the current sight of a lane's bucket.
+// BesideOf returns a Beside of a lane with a copy of its current sight of the bucket. It notes whether an
+// adjust is queued or in flight.
 func BesideOf(l *Lane) Beside {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return Beside{l.owner, l, l.site(), l.Memory.sight, l.queue.givesBack()}
+	return Beside{l.owner, l, l.site(), l.Memory.sight, l.queue.hasAdjusts()}
 }
 
 // Tight reports whether amounts would leave less than a tenth of a limit's burst now, by the last image. It is
@@ -34,8 +35,9 @@ func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
 }
 
-// ReadBucket reads the bucket into its own copy of the sight, and gives the image to the lane. It retries a
-// throttled read.
+// ReadBucket reads the bucket into its own copy of the sight, and gives the image to the lane if that rests. It
+// retries a throttled read. It also updates the lane's pause, and logs once that another implementation writes
+// the bucket.
 func (b *Beside) ReadBucket(ctx context.Context) error {
 	l, owner := b.lane, b.owner
 	image, asked, err := b.site.ReadPatiently(ctx, b.known.hint())
@@ -53,9 +55,9 @@ func (b *Beside) ReadBucket(ctx context.Context) error {
 	return nil
 }
 
-// Inspect reads the bucket and applies a configuration. It writes nothing. If the bucket does not
-// exist, older reads the bucket of the older layout that a call would take over; the lane does not see
-// that one. older may be nil.
+// Inspect reads the bucket and returns a view of it under a configuration. It writes nothing to the table. If
+// the bucket does not exist, older reads the bucket of the older layout that a call would take over. older may
+// be nil, and the lane does not get its image.
 func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(context.Context) (*schema.Image, error)) (plan.View, error) {
 	if err := b.ReadBucket(ctx); err != nil {
 		return plan.View{}, err
@@ -70,8 +72,8 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
-// MarkDenial marks a denial by a quota in a window in the bucket, if the quota has an alert for denials. No caller waits
-// for that.
+// MarkDenial starts the write of a mark in the bucket: a quota denied a call in a window. It returns at once,
+// and does nothing unless the quota has an alert for denials and no mark yet.
 func (b *Beside) MarkDenial(limit string, window int64) {
 	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit, window)
 }
@@ -144,8 +146,9 @@ func (b *Beside) recentView(ctx context.Context, o *Op, certain bool) (plan.View
 	}
 }
 
-// Due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. known
-// is false if the last image is too old to say, or was written under another configuration.
+// Due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. It is 0 if they never fit,
+// because a try tells that. known is false if the last image is too old to say, or was written under
+// another configuration.
 func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false
@@ -190,6 +193,7 @@ const (
 )
 
 // RecordLoss records in the line that a waiter's try outside the lane came too late, because others were first.
+// It resets the waiter's next try, and may give it a note to leave.
 func (b *Beside) RecordLoss(w *Waiter, now time.Time) {
 	LineOf(b.lane, w.batch).recordLoss([]*Waiter{w}, b.known.image, milliseconds(now))
 }
@@ -236,8 +240,8 @@ func (b *Beside) BookSlots(r *Result, rows plan.Rows) {
 	b.owner.SlotsOf(b.lane).grantTogether(r, rows)
 }
 
-// SlotWait returns an estimate, in ms, of the time until a slot is free at a limit of n; 1000 before a call has
-// ended.
+// SlotWait returns an estimate, in ms, of the time until one of a limit's slots is free. n is the number of its
+// slots, in thousandths. The estimate is 1000 before a call has ended, and at most the hold.
 func (b *Beside) SlotWait(limit string, n int64) int64 {
 	return b.owner.SlotsOf(b.lane).wait(limit, n)
 }

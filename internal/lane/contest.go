@@ -19,8 +19,9 @@ func milliseconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 // instant converts Unix ms with fractions to a time, rounded up to a microsecond.
 func instant(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(ms * 1000))) }
 
-// headOf returns a waiter as the head of the line, by an image under its configuration; exact is the instant at
-// which its amounts are there. l.mu must be held.
+// headOf returns the facts of a waiter as the line's head for the contest, by an image under its configuration.
+// They include the amounts of the whole line. exact is the instant at which its amounts are there, in Unix ms;
+// l.mu must be held.
 func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls plan.Calls) plan.Head {
 	line := l.behind
 	for _, o := range l.waiters {
@@ -40,7 +41,8 @@ func (l *Line) isContended(now time.Time) bool {
 
 // nextTry returns the instants of a head's next try and next read, in Unix ms; its amounts are there at exact,
 // looked is its last read. It updates the contest, and may give the waiter a note to leave. ok is false if no
-// other process competes or has a reservation, and the head waits for no slot.
+// other process competes or has a reservation and the head waits for no slot, and for an image that is nil or
+// of another configuration.
 func (l *Line) nextTry(w *Waiter, image *schema.Image, calls plan.Calls, exact, looked, now float64) (try, look float64, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,7 +101,8 @@ func (c *claims) leaveNotes(w *plan.Write, carried []*Op, rows plan.Rows, v plan
 	}
 }
 
-// noteOf returns the note of a class that a write of ops leaves; nil if it carries no take of such a waiter.
+// noteOf returns the note that a write of ops leaves for a class of waiters, made from the first waiter of the
+// class in ops. It is nil without such a waiter or an image, or if the contest leaves none.
 func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *schema.Note {
 	first := slices.IndexFunc(ops, func(o *Op) bool { return o.Waiter != nil && o.Batch == batch })
 	if first < 0 || v.Image == nil {
@@ -111,7 +114,8 @@ func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *sch
 	return c.contest.NextNote(h, v.Image.Notes.NoteFor(batch), rows.IdleTime(batch), now)
 }
 
-// muteNotes records in the line's contest that the process's role must not write notes.
+// muteNotes records in the line's contest that the process's role must not write notes, so that the line leaves
+// none for a while.
 func (l *Line) muteNotes(now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,9 +135,9 @@ func (l *Line) recordWin(image *schema.Image, now float64) {
 	}
 }
 
-// recordLoss records in the line's contest that a head's try came too late, because others were first; the
-// others of tried came along. image is the bucket then. It resets the head's next try, and may give it a note
-// to leave.
+// recordLoss records in the line's contest that a head's try came too late, because others were first. It
+// resets the head's next try, and may give it a note to leave. It does nothing if tried has no head of this
+// line, or if image, the bucket then, is nil.
 func (l *Line) recordLoss(tried []*Waiter, image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -35,7 +35,8 @@ type denialMark struct {
 	window, burst int64
 }
 
-// begin returns true if the mark is not begun. It forgets the others if there are too many.
+// begin records a mark as begun and returns true, or returns false if it was begun before. It forgets all other
+// marks if there are too many.
 func (d *denialMarks) begin(m denialMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -49,16 +50,16 @@ func (d *denialMarks) begin(m denialMark) bool {
 	return true
 }
 
-// end ends a mark: its outcome is known.
-func (d *denialMarks) end(m denialMark) {
+// forgetMark forgets a begun mark, so that a later denial may begin it again.
+func (d *denialMarks) forgetMark(m denialMark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.begun, m)
 }
 
-// markDenial marks a denial by a quota in a window in a bucket, if the last image has an alert for denials and no mark of
-// one, and no earlier window: the mark would be of that one. It returns at once: after a random time the bucket is read,
-// and written if the mark is still missing.
+// markDenial marks a denial by a quota in a window in a bucket. It does nothing unless the last image has an
+// alert for denials, no mark of one, and that window or a later one. It returns at once. After a
+// random time of at most 2 s it reads the bucket, and writes the mark if it is still missing.
 func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window int64) {
 	image := memory.lastImage()
 	if image == nil || !image.LacksDenialMark(limit) || d.models.areForbidden() {
@@ -73,13 +74,14 @@ func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window i
 	go func() {
 		defer d.work.Stopped()
 		if !at.Sleep(rand.N(longestMarkWait)) || !d.turns.wait(at.life) || !writeDenialMark(at, memory, image.Set, limit) {
-			d.end(m)
+			d.forgetMark(m)
 		}
 	}()
 }
 
-// writeDenialMark reads the bucket, and marks a denial if the mark is missing. forbidden means that the role must not do
-// so.
+// writeDenialMark reads the bucket, and marks a denial if the mark is missing. It gives the images of both
+// requests to memory. forbidden means that the role must not write the mark; it is false after any other
+// failure.
 func writeDenialMark(at site, memory *Memory, hint *schema.LimitSet, limit string) (forbidden bool) {
 	image, asked, err := at.ReadPatiently(at.life, hint)
 	if err != nil {

@@ -57,8 +57,9 @@ func (e *extras) pacer() *pacer {
 	return nil
 }
 
-// noteArrival is called with each op before it is queued. It calls the waiters that fit next to a waiter's op,
-// so that its write carries them too. known is the lane's sight of the bucket. The lane's mutex must be held.
+// noteArrival is called with each op before it is queued, and counts it in gather. It lets the waiters that fit
+// next to a waiter's op try at once, so that its write carries them too. known is the lane's sight of the
+// bucket; the lane's mutex must be held.
 func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
 	if o.Waiter != nil && known.isCurrent(o.cfg) {
 		now := plan.DecidedAt(known.image, o.cfg, access.SureMS, access.NowMS())
@@ -67,8 +68,9 @@ func (x *extra) noteArrival(o *Op, known *sight, access *Access) {
 	x.gather.noteArrival(o)
 }
 
-// joinBatch is called with the batch of the next write, which starts at now. It tells gather, adds the ops of a
-// prefetch to the batch, and returns these. The lane's mutex must be held.
+// joinBatch is called with the batch of the next write, which starts at now. It records the start in gather,
+// adds the ops of the prefetch to the batch, and returns these; nil without a prefetch. The lane's mutex must
+// be held.
 func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
 	x.gather.noteStart(len(b.takes), now)
 	if x.ahead == nil {
@@ -77,8 +79,8 @@ func (x *extra) joinBatch(b *batch, now time.Time) (added []*Op) {
 	return x.ahead.addToBatch(b)
 }
 
-// noteStart is called before a write of ops is sent. It tells the pacer, and stores elapsed in each prefetch as
-// the time of its debit. elapsed is in ms since Registry.Began.
+// noteStart is called before a write of ops is sent. It records the start in the pacer of a paced lane, and
+// stores elapsed in each prefetch as the time of its debit. elapsed is in ms since Registry.Began.
 func (x *extra) noteStart(carried []*Op, elapsed int64) {
 	if p := x.pacer.Load(); p != nil {
 		p.recordStart()
@@ -101,30 +103,32 @@ func (x *extra) noteLanded(carried []*Op, v plan.View, rows plan.Rows, a Answer)
 	}
 }
 
-// noteRefused tells the pacer that a write was refused, before its ops are decided again.
+// noteRefused records a refused write in the pacer, so that its ops may be written again at once. It does
+// nothing if the lane is not paced.
 func (x *extra) noteRefused() {
 	if p := x.pacer.Load(); p != nil {
 		p.recordRefusal()
 	}
 }
 
-// noteDenial tells the pacer that a take was denied.
+// noteDenial records a denied take in the pacer. It does nothing if the lane is not paced.
 func (x *extra) noteDenial() {
 	if p := x.pacer.Load(); p != nil {
 		p.recordDenial()
 	}
 }
 
-// noteMaintenance tells the pacer the effect of a write of pending updates on the limits. Such a write does not
-// count as traffic.
+// noteMaintenance records in the pacer the effect of a write of pending updates on the limits, which does not
+// count as traffic. It does nothing if the lane is not paced.
 func (x *extra) noteMaintenance(rows plan.Rows) {
 	if p := x.pacer.Load(); p != nil {
 		p.recordMaintenance(rows)
 	}
 }
 
-// noteImage is called with each new image of the bucket, at an instant in Unix ms. It tells the pacer, records
-// the image's notes in the contests, and wakes the heads, because they may have to wait less now.
+// noteImage is called with each new image of the bucket, at an instant in Unix ms; image is nil if the bucket
+// does not exist. It records the image in the pacer of a paced lane, and its notes in the contests. It wakes
+// the heads, because they may have to wait less now.
 func (x *extra) noteImage(image *schema.Image, now int64) {
 	if p := x.pacer.Load(); p != nil {
 		p.recordImage(image)
@@ -204,8 +208,8 @@ func (x *extra) leftTo(rank uint64, r plan.Reading) plan.Promises {
 	return c.leftTo(rank, nil, r, nil)
 }
 
-// leftToPlace returns the amounts that a take must leave to the waiters before a place, for a caller that does
-// not wait. ok is false if no place in the line holds its amounts.
+// leftToPlace returns the amounts that a caller who does not wait must leave for the waiters before its place.
+// Its place is the first in the line that holds its amounts; ok is false without such a place.
 func (x *extra) leftToPlace(amounts []plan.Signed, r plan.Reading) (left plan.Promises, ok bool) {
 	c := x.claims()
 	p := c.ofClass(r.Batch).placeFor(amounts, nil, r.Now)
@@ -260,13 +264,14 @@ func (x *extra) endPacing() *pacer {
 	return p
 }
 
-// holdsSlots reports whether calls of the process are in flight.
+// holdsSlots reports whether the process has open calls with slots of the bucket, or still knows slots of ended
+// ones.
 func (e *extras) holdsSlots() bool {
 	x := e.Load()
 	return x != nil && x.slots.Load() != nil && x.slots.Load().inUse.Load()
 }
 
-// slotsWithout returns the slots of the process's open calls, without those that adjusts end; nil without slots.
+// slotsWithout returns the slots of the process's open calls, but not those that adjusts end; nil without slots.
 // The lane's mutex must be held.
 func (x *extra) slotsWithout(adjusts []*Op) *plan.InFlight {
 	if s := x.slots.Load(); s != nil {
@@ -284,8 +289,8 @@ func (x *extra) othersHold(image *schema.Image) bool {
 	return own.OthersHold(image)
 }
 
-// noteEnd is called with each op that ends, and its result, so that the slots of ended calls are counted. The
-// lane's mutex must be held.
+// noteEnd is called with each op that ends, and its result. It takes the slots of calls that an adjust ended
+// off those of the open calls. The lane's mutex must be held.
 func (x *extra) noteEnd(o *Op, r *Result) {
 	if s := x.slots.Load(); s != nil {
 		s.noteEnd(o, r)

@@ -58,7 +58,8 @@ func (f *Failure) Is(target error) bool {
 	return target == fault.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
 
-// isOfConfiguration reports whether an error comes from the configuration of takes, which adjusts do not need.
+// isOfConfiguration reports whether an error is about the configuration of takes, which adjusts do not need.
+// Such errors are a removed limit, no limits, an invalid configuration and too many limits.
 func isOfConfiguration(err error) bool {
 	f, failed := err.(*Failure) //nolint:errorlint // nothing wraps one
 	if !failed {

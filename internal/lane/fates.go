@@ -114,9 +114,9 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	}
 }
 
-// chooseWrite decides the write and stores it with its ops. Takes that do not fit are denied or left for the
-// next write; takes of removed limits, and adjusts into too deep debt, end. If the write would carry nothing,
-// it returns the takes that do not fit, undecided.
+// chooseWrite decides the write and stores it with its ops. It denies or postpones takes that do not fit; takes
+// of removed limits, adjusts into too deep debt, and ops without an effect end. If the write would carry
+// nothing, it returns the takes that do not fit, undecided.
 func (t *decision) chooseWrite() []excluded {
 	b := t.batch
 	if t.looked {
@@ -157,8 +157,8 @@ func (t *decision) chooseWrite() []excluded {
 	return nil
 }
 
-// sortByFate ends the ops that cannot be carried, and leaves some for the next write. It returns the
-// carried ones.
+// sortByFate returns the carried ops. It ends ops of removed limits, adjusts into too deep debt, and prefetches
+// of scarce tokens, and leaves deferred ones for the next write. Denied takes stay for the caller.
 func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 	for _, o := range ops {
 		switch o.Fate {
@@ -202,8 +202,8 @@ func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
 	return unfit
 }
 
-// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and
-// returns the others. The refill during the read would make room in half of the reads, and
+// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and returns the others. It returns
+// all if the write brings a configuration. The refill during the read would make room in half of the reads, and
 // the write would then be refused.
 func (t *decision) denyAsSeen() (takes []*Op) {
 	v := t.view
@@ -298,7 +298,7 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 
 // judgeRefusal decides the fates of a refused write's ops: prefetches and takes that no longer fit are denied,
 // and the others are decided again. Ops whose caller is answered end as unconfirmed if an earlier try may still
-// land.
+// land. It also updates the lessons for the next write, and adds the charges of such tries to t.doubt.
 func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	left := t.carried
 	t.learnt.adjustsOnly, t.learnt.halvings = !left[0].Take, min(t.learnt.halvings+1, maxShareHalvings)
@@ -313,8 +313,9 @@ func (t *decision) judgeRefusal(a Answer, waiting claims) {
 	t.decideAgain(t.denyUnfit(left, a, waiting))
 }
 
-// putOff leaves the ops of a throttled request for the next write. It ends those whose time for the
-// store is over: their caller's time, or patience if they have none.
+// putOff leaves the ops of a throttled request for the next write, and stores err in each. It ends with err
+// those whose time for the store is over: their caller's time, or patience since their first throttling if they
+// have none.
 func (t *decision) putOff(ops []*Op, err error, now time.Time, patience time.Duration) {
 	var ended []*Op
 	for _, o := range ops {
@@ -340,9 +341,10 @@ func (t *decision) addHiddenDoubt(ops []*Op, a Answer) {
 	}
 }
 
-// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, at the
-// instant of the decision. It returns the others. At a later instant, each of many processes would find
-// room in the refill since, and they would keep refusing each other.
+// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, and returns the others. It judges
+// at the instant of the decision. It returns all if the answer shows no bucket, or one under another
+// configuration. At a later instant, each of many processes would find room in the refill since, and they would
+// keep refusing each other.
 func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 	if !a.Seen || a.Image == nil || !t.view.Config.Wrote(a.Image) {
 		return ops
@@ -369,8 +371,9 @@ func (t *decision) decideAgain(ops []*Op) {
 	t.endOps(exhausted, Result{Err: &Failure{Reason: Contended}})
 }
 
-// learnAnswer updates the memory by the answer to the lane's write, and takes its lessons over. It
-// returns true if another implementation wrote the bucket. mu must be held.
+// learnAnswer updates the memory by the answer to the lane's write, and takes its lessons over. Without an
+// image in the answer, the known image becomes stale, except after most throttled writes. It returns true if
+// another implementation wrote the bucket; mu must be held.
 func (m *Memory) learnAnswer(t *decision, a Answer, asked, now int64) (foreign bool) {
 	switch {
 	case a.Seen && a.Verdict == ddb.Landed:
@@ -414,8 +417,9 @@ func (t *decision) prepareAdjusts(lost bool, sure func() int64) (done, writes bo
 	return true, t.planGiveBack(sure)
 }
 
-// dropLostRefunds drops give-backs to a bucket that is gone. If no image is known, one
-// write gives back to one incarnation only, and the others are left for the next write.
+// dropLostRefunds marks give-backs to another incarnation than the image's as dropped, and ends adjusts that
+// charge nothing besides. If no image is known, it keeps the adjusts of the first one's incarnation and leaves
+// the others for the next write. It does nothing if the bucket does not exist.
 func (t *decision) dropLostRefunds() {
 	if !t.known.known {
 		var later []*Op
@@ -440,9 +444,8 @@ func (t *decision) dropLostRefunds() {
 	t.adjusts = kept
 }
 
-// planGiveBack plans a write that only gives tokens back. It skips limits that the bucket no longer has.
-// It returns false if nothing is left, or if the bucket is gone. sure is the latest time that has surely
-// passed.
+// planGiveBack plans a write that only gives tokens back. It skips limits that the bucket no longer has. It returns false, and ends the adjusts, if nothing is left or the bucket is gone. sure returns the latest time that has
+// surely passed, in Unix ms.
 func (t *decision) planGiveBack(sure func() int64) bool {
 	g := &schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}
 	v := plan.View{Config: t.cfg}

@@ -28,8 +28,8 @@ const (
 )
 
 // gather waits after a write for the answered callers, so that they ride in the next one. In a closed
-// loop they are back microseconds later. Without the wait, the next write leaves with the callers that
-// queued meanwhile: there are then two cohorts, each of which waits for the other's write too.
+// loop they are back microseconds later. Without the wait, the next write leaves with the callers that queued
+// meanwhile. There are then two cohorts, and each waits for the other's write too.
 //
 // The measure needs no wait: callers come back at once if, in a part of the time that the write took,
 // more than half as many takes are queued as the answer granted. In an open loop the share is about
@@ -64,7 +64,8 @@ func (g *gather) noteStart(takes int, now time.Time) {
 	g.counted, g.unanswered = takes > 1, takes > 1
 }
 
-// noteGrant records the grant of a take of the write in flight.
+// noteGrant counts a granted take of the write in flight; the first one also updates the trust. It does nothing
+// if the write carries fewer than two takes.
 func (g *gather) noteGrant() {
 	if !g.counted {
 		return
@@ -112,8 +113,8 @@ func (g *gather) hurries(o *Op, now time.Time) bool {
 	return !o.Take || o.Refusals > 0 || bounded && deadline.Before(soon) || !o.Until.IsZero() && o.Until.Before(soon)
 }
 
-// startWait returns a channel that is closed at the end of the wait. It is nil if the next write starts at once.
-// ops are those in the queue.
+// startWait returns a channel that is closed at the end of the wait. It is nil if the next write starts at
+// once: callers did not come back at once of late, or one of ops, the queue, must not wait.
 func (g *gather) startWait(ops []*Op, now time.Time) <-chan struct{} {
 	if g.unanswered || g.granted < 2 || g.trust < enoughTrust || slices.ContainsFunc(ops, func(o *Op) bool { return g.hurries(o, now) }) {
 		return nil
@@ -142,7 +143,7 @@ func (g *gather) awaitCallers(mu sync.Locker, q *queue, paced bool) {
 	g.wait(mu, all)
 }
 
-// endWait ends the wait.
+// endWait ends the lane's wait for callers, if it waits: it closes g.all.
 func (g *gather) endWait() {
 	if g.all != nil {
 		close(g.all)

@@ -51,7 +51,8 @@ const meanOf = 32
 // openedSlots are the slots of calls that began in one second since the origin.
 type openedSlots struct{ second, slots int64 }
 
-// limit returns the slots of a limit. It adds empty ones for a new limit.
+// limit returns pointers to the two parts of a limit's slots. It inserts empty ones for a new limit; the next
+// insertion makes older pointers invalid.
 func (s *heldSlots) limit(name string) (*plan.LimitInFlight, *slotLimit) {
 	i, known := slices.BinarySearchFunc(s.Limits, name, func(l plan.LimitInFlight, name string) int {
 		switch {
@@ -167,8 +168,8 @@ type Lapsed struct {
 	Slots int64
 }
 
-// lapse ends the calls that have kept their slots longer than the limit's longest time, and returns their slots
-// by limit. Their slots are not renewed any more.
+// lapse ends at a second the calls that have kept their slots longer than the limit's longest time. It returns their
+// slots by limit, in thousandths. Their slots are not renewed any more.
 func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
 	for i := range s.Limits {
 		m := &s.more[i]
@@ -313,7 +314,7 @@ func (s *heldSlots) end(amounts []plan.Signed, second int64) {
 	}
 }
 
-// openSlots returns the number of slots of open calls at a limit.
+// openSlots returns the slots of open calls at a limit, in thousandths.
 func (s *heldSlots) openSlots(name string) int64 {
 	limit, _ := s.limit(name)
 	return limit.Open

@@ -102,8 +102,8 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 	return true
 }
 
-// Leave is called when a caller's context has ended. It returns the op's result if there
-// is one. Otherwise it withdraws the op, or makes sure that a later grant is given back.
+// Leave is called when a caller's context has ended. It returns the op's result if there is one, also a pending
+// one. Otherwise it returns false, and withdraws the op or makes sure that a later grant is given back.
 func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,8 @@ func (l *Lane) Follow(o *Op) {
 }
 
 // bookOutcome books the outcome of an op without a waiting caller: it gives back a granted take, and makes a
-// failed adjust's amounts pending updates. Unconfirmed amounts count as in doubt. l.mu must not be held.
+// failed adjust's amounts pending updates, or drops them after Close. Unconfirmed amounts count as in doubt.
+// l.mu must not be held.
 func (l *Lane) bookOutcome(o *Op, r Result) {
 	charges, backs := plan.Split(o.Amounts)
 	switch {
@@ -222,9 +223,9 @@ func (l *Lane) unlockAndNotify() {
 	}
 }
 
-// Trip marks the bucket as not answering. It answers every queued caller at once, and each then goes on
-// by its outage policy. Nobody queues until the bucket answers a background probe; only then is a write
-// in flight followed up. After Close there are no probes: then it does nothing and returns false.
+// Trip marks the bucket as not answering, and returns true. It answers every queued caller at once and probes
+// the bucket in the background; nobody queues until it answers. It does nothing if the bucket is already
+// silent, and returns false after Close.
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()

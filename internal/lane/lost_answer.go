@@ -33,7 +33,7 @@ var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 type delivery struct {
 	operation uint64
 	slot      int
-	// creates means that the write makes the bucket. givesBack means that it gives tokens back, so it
+	// creates means that the write makes the bucket. hasAdjusts means that it gives tokens back, so it
 	// must never land twice.
 	creates, givesBack bool
 	// slotBefore, of a give-back, is the id in the op slot of the image from which the write was decided.
@@ -87,7 +87,7 @@ func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	if a.Err == nil {
 		d.silentTries = 0
 	} else {
-		trips = d.trips(a.Err, took)
+		trips = d.countFailure(a.Err, took)
 	}
 	switch a.Verdict {
 	case ddb.Landed:
@@ -111,15 +111,15 @@ func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 		}
 		return a, step{over: !d.lastIsOwn, silent: trips}
 	case ddb.Failed:
-		return d.orUnconfirmed(a), step{over: true}
+		return d.asUnconfirmed(a), step{over: true}
 	default:
 		return a, step{silent: trips}
 	}
 }
 
-// trips counts a failed try, and reports whether the bucket does not answer. One unanswered request of full
-// time, or MaxUnconfirmed fast ones in a row, mean that.
-func (d *delivery) trips(err error, took time.Duration) bool {
+// countFailure counts a failed try, and reports whether the bucket does not answer. One unanswered request of
+// full time, or MaxUnconfirmed fast ones in a row, mean that; an answer ends the row.
+func (d *delivery) countFailure(err error, took time.Duration) bool {
 	if !silent(err) {
 		if hasAnswer(err) {
 			d.silentTries = 0
@@ -148,8 +148,8 @@ func (d *delivery) recognise(a Answer) Answer {
 	return a
 }
 
-// orUnconfirmed makes an answer unconfirmed if a try got no answer.
-func (d *delivery) orUnconfirmed(a Answer) Answer {
+// asUnconfirmed returns a with the verdict Unconfirmed if an earlier try got no answer, and else unchanged.
+func (d *delivery) asUnconfirmed(a Answer) Answer {
 	if d.unanswered > 0 {
 		a.Verdict, a.hidden = ddb.Unconfirmed, d.hiddenTries()
 	}
@@ -165,7 +165,8 @@ func (d *delivery) hiddenTries() int {
 	return max(0, d.unanswered-1)
 }
 
-// outcomeIn returns the answer to a write from a consistent read after unanswered tries.
+// outcomeIn returns the answer to a write from a consistent read after unanswered tries. The write has landed
+// if the image shows the id of one of its tries; otherwise, or if the read failed, it is unconfirmed.
 func (d *delivery) outcomeIn(image *schema.Image, err error) Answer {
 	if err != nil {
 		return Answer{Verdict: ddb.Unconfirmed, Err: err, hidden: d.hiddenTries()}
@@ -214,7 +215,7 @@ type lastOp struct {
 	id    [idLength]byte
 }
 
-// set keeps an id. It forgets the last one if the id is not of a lane's length.
+// set copies an id into l, which is known from then on. An id of another length makes it unknown.
 func (l *lastOp) set(id []byte) {
 	if l.known = len(id) == idLength; l.known {
 		copy(l.id[:], id)

@@ -24,7 +24,8 @@ type Memory struct {
 	learnt lessons
 }
 
-// Seed gives the image of a read made elsewhere to a resting lane without an image.
+// Seed installs the image of a read made elsewhere in a resting lane without a known image, and wakes the heads
+// of its lines. It updates the pause of any lane. image is nil if the bucket does not exist.
 func (m *Memory) Seed(image *schema.Image, asked Asked) {
 	if image != nil {
 		m.Pause.learn(image.PausedUntil(), m.access.NowMS)
@@ -77,7 +78,7 @@ func (m *Memory) Contended(now time.Time, batch bool) bool {
 }
 
 // Assume gives a resting lane the image after, which a committed transaction must have left, if its last image
-// is before or unknown. Takes are not denied from such an image.
+// is before or unknown. In any case a resting lane denies no takes until it gets another image.
 func (m *Memory) Assume(before, after *schema.Image) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,7 +96,8 @@ func (m *Memory) IsOwn(cfg *plan.Config) bool {
 	return m.sight.isCurrent(cfg) && (m.sight.shared == 0 || m.access.NowMS()-m.sight.shared > alone)
 }
 
-// Drop forgets the image of a resting lane, so that it reads the bucket before its next write.
+// Drop forgets the image of a resting lane, so that it reads the bucket before its next write. It does nothing
+// while the lane works.
 func (m *Memory) Drop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -120,8 +122,8 @@ func (m *Memory) MarkRefilled() {
 	}
 }
 
-// NoteWriters updates the estimate of other writers from the answer to a write that landed or was
-// refused.
+// NoteWriters updates the estimate of other writers from the answer to a write, and marks the bucket as scarce
+// if it refused the write. It ignores writes that neither landed nor were refused.
 func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return
@@ -219,7 +221,7 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now 
 			r.Denied, r.Before.Left = false, left
 		}
 	}
-	if r.Denied && (m.queue.givesBack() || rows.Missing(amounts) != nil) {
+	if r.Denied && (m.queue.hasAdjusts() || rows.Missing(amounts) != nil) {
 		return Result{}, false
 	}
 	if r.Denied {
@@ -237,7 +239,7 @@ func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, 
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.sight.mayDeny(cfg, now) || m.queue.givesBack() || m.sight.image.Notes != nil && m.sight.image.Notes.Interactive != nil || !last.Denies(m.sight.image, cfg, needs, now) {
+	if !m.sight.mayDeny(cfg, now) || m.queue.hasAdjusts() || m.sight.image.Notes != nil && m.sight.image.Notes.Interactive != nil || !last.Denies(m.sight.image, cfg, needs, now) {
 		return nil, ahead
 	}
 	m.noteDenial()
@@ -339,7 +341,8 @@ func (s *sight) isWary(takes []*Op, stale, now int64) bool {
 		(!s.fresh(now) || stale > 0 && now-s.crowding.Heard >= stale) && (s.scarce || s.isLow(takes))
 }
 
-// isLow reports whether the image showed little of the amounts of one of the ops.
+// isLow reports whether a limit that one of the ops names was below a tenth of its burst when the image came.
+// Quotas, and limits in shadow, do not count.
 func (s *sight) isLow(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
@@ -352,8 +355,9 @@ func (s *sight) isCurrent(cfg *plan.Config) bool {
 	return s.known && s.image != nil && cfg != nil && cfg.Wrote(s.image)
 }
 
-// mayDeny reports whether the image may deny calls under a configuration at now. It is false for a call that
-// brings alerts to the bucket, which must ask it.
+// mayDeny reports whether the image may deny calls under a configuration at now: it is recent, and of that
+// configuration. It is false if the bucket was filled by hand since, and for a call that brings alerts to the
+// bucket, which must ask it.
 func (s *sight) mayDeny(cfg *plan.Config, now int64) bool {
 	if s.refilled || !s.known || s.image == nil || !s.fresh(now) || !cfg.Wrote(s.image) {
 		return false
@@ -374,8 +378,8 @@ func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	return plan.Compare(s.image, cfg, s.seenTick)
 }
 
-// learnCrowding updates the estimate of other writers from the answer to a write, which left the image
-// or was refused by it.
+// learnCrowding updates the estimate of other writers from the answer to a write, which left the image or was
+// refused by it. A refused write marks the bucket as scarce, and a landed one unmarks it.
 func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, now int64) {
 	s.scarce = !landed
 	if landed && s.crowding.Slack == 0 {

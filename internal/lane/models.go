@@ -26,14 +26,14 @@ func (m *models) areForbidden() bool {
 }
 
 // learnRefusal is called with the answer to a retry without units and counters by model, after a role refused
-// the write. If the store accepts the retry, writes leave them out for ten minutes.
+// the write. If the retry landed, or only its condition failed, writes leave them out for ten minutes.
 func (m *models) learnRefusal(a Answer) {
 	if a.Verdict == ddb.Landed || a.Verdict == ddb.Refused {
 		m.LeaveOut()
 	}
 }
 
-// LeaveOut makes writes leave out units and counters by model for ten minutes.
+// LeaveOut makes writes leave out units and counters by model for ten minutes. The first call logs a warning.
 func (m *models) LeaveOut() {
 	if m.until.Swap(m.elapsed()+forbiddenFor) == 0 {
 		m.log.Warn("dynalimit: the role must not write the attributes v_* of buckets: spend is not counted by model; allow them as docs/permissions.md does")

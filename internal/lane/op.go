@@ -122,8 +122,8 @@ func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, charges: true, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
 
-// NewAdjust makes an op that charges and gives back. It gives back only to the given incarnation of the
-// bucket. It charges any incarnation.
+// NewAdjust makes an op that charges the amounts above 0 and gives back those below 0. It gives back only to
+// the given incarnation of the bucket, and charges any.
 func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, cfg *plan.Config) *Op {
 	o := &Op{ctx: ctx, Ask: plan.Ask{Amounts: amounts}, Incarnation: incarnation, cfg: cfg, Done: make(chan struct{})}
 	for i := range amounts {

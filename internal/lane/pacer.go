@@ -45,7 +45,7 @@ func (p *pacer) isOver() bool {
 	return p.pacing.IsOver(p.passed())
 }
 
-// pause waits until the next write may start, or for endPause.
+// pause waits for a time, or until endPause is called.
 func (p *pacer) pause(wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -55,7 +55,7 @@ func (p *pacer) pause(wait time.Duration) {
 	}
 }
 
-// endPause ends a pause, because nothing is queued any more.
+// endPause ends the lane's pause, because nothing is queued any more. Without one it ends the next.
 func (p *pacer) endPause() {
 	select {
 	case p.pauseEnded <- struct{}{}:

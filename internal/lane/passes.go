@@ -55,7 +55,8 @@ type parkedLane struct {
 // NewPasses returns passes for at least fewest turns in flight.
 func NewPasses(fewest int) *Passes { return &Passes{bound: bound{fewest: fewest}} }
 
-// takePass takes a pass for the next turn of a lane. If it returns false, the lane has to be parked.
+// takePass takes a pass for the next turn of a lane. It returns false if no pass is free or other lanes are
+// parked; this lane has to be parked then.
 func (p *Passes) takePass(l any) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -91,7 +92,8 @@ func (p *Passes) parkLane(l any, rested time.Time) (granted <-chan struct{}) {
 	return next.granted
 }
 
-// returnPass ends the turn of a lane, and grants free passes. wrote means that its turn sent a write.
+// returnPass ends the turn of a lane, and grants free passes to parked lanes. While lanes are parked, a turn
+// that wrote also updates the bound.
 func (p *Passes) returnPass(l any, wrote bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +116,8 @@ func (p *Passes) returnPass(l any, wrote bool) {
 	p.grantFree(now)
 }
 
-// grantLate grants the passes of turns that became late.
+// grantLate is the timer's function: turns that have become late no longer count, and parked lanes get their
+// passes. It sets the timer again while lanes stay parked.
 func (p *Passes) grantLate() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,7 +131,8 @@ func (p *Passes) grantLate() {
 	}
 }
 
-// grantFree gives free passes to parked lanes.
+// grantFree gives free passes to parked lanes, in the order of their due instants, and closes their granted. It
+// stops the timer if no lane stays parked. p.mu must be held.
 func (p *Passes) grantFree(now time.Time) {
 	for len(p.parked) > 0 && p.hasRoom(now) {
 		next := p.parked[0]
@@ -143,7 +147,8 @@ func (p *Passes) grantFree(now time.Time) {
 	}
 }
 
-// hasRoom reports whether a pass is free at now.
+// hasRoom reports whether a pass is free at now. It first stops counting the turns that have become late. p.mu
+// must be held.
 func (p *Passes) hasRoom(now time.Time) bool {
 	for p.late < len(p.held) && now.Sub(p.held[p.late].began) >= heldFor {
 		p.late++
@@ -161,10 +166,11 @@ type bound struct {
 	usual time.Duration
 }
 
-// most returns the bound.
+// most returns the most turns that may be in flight: the fewest, and the learnt number above them.
 func (b *bound) most() int { return b.fewest + int(b.more) }
 
-// learnTurn records a turn with a write. among is the number in flight at its start.
+// learnTurn updates the bound by the duration of a turn with a write. among is the number of turns in flight at
+// its start; if that is at most fewest, the usual time is updated too.
 func (b *bound) learnTurn(took time.Duration, among int) {
 	if among <= b.fewest {
 		switch step := time.Duration(usualStep * float64(b.usual)); {

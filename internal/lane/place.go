@@ -8,8 +8,8 @@ import (
 )
 
 // An Acquire that is denied beside waiters leaves a place at the end of their line, at most as many as there are
-// waiters. The waiters behind a place leave its amounts once they are there, for placeKept ms. The next Acquire that
-// needs no more has them, so that callers who come back when they were told are served in turn with the waiters.
+// waiters. The waiters behind a place leave its amounts once they are there, for placeKept ms. The next Acquire that needs no more has them. Callers who come back when they were told are
+// thus served in turn with the waiters.
 
 // placeKept is the time in ms for which a place keeps its amounts.
 const placeKept = 100
@@ -53,7 +53,8 @@ type placeClaim struct {
 	before  []plan.Signed
 }
 
-// placeClaims returns the places in order. l.mu must be held.
+// placeClaims returns the line's places in order, each with the sum of the amounts before it. These are of the waiters
+// behind the heads, and of earlier places. It is nil without a place. l.mu must be held.
 func (l *Line) placeClaims() (all []placeClaim) {
 	if len(l.places) == 0 {
 		return nil
@@ -75,8 +76,8 @@ func (l *Line) placeClaims() (all []placeClaim) {
 // isKeptOver reports whether the place has kept its amounts long enough.
 func (p *placeClaim) isKeptOver(now int64) bool { return p.since > 0 && now-p.since > placeKept }
 
-// placeFor returns the first place with the amounts of an Acquire, and without the ones that are used; nil without
-// such a place.
+// placeFor returns the first place with at least the amounts of an Acquire. It skips places that are over or in
+// used, and returns nil without such a place.
 func (c *claims) placeFor(amounts []plan.Signed, used []*place, now int64) *placeClaim {
 	for i := range c.places {
 		p := &c.places[i]

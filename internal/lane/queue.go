@@ -33,8 +33,8 @@ func (q *queue) carried() (ops []*Op) {
 	return ops
 }
 
-// givesBack reports whether an adjust is queued or in flight: it may make room.
-func (q *queue) givesBack() bool {
+// hasAdjusts reports whether an adjust is queued or in flight: it may give tokens back, and so make room.
+func (q *queue) hasAdjusts() bool {
 	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
 
@@ -102,7 +102,7 @@ func (q *queue) requeue(o *Op, silent bool) {
 }
 
 // answerAll answers the callers of all ops with err, because the bucket does not answer. Queued ops end as not
-// written, and those in flight become pending.
+// written and leave the queue; those in flight become pending.
 func (q *queue) answerAll(err error) {
 	for _, o := range q.ops {
 		switch o.state.Load() {
@@ -128,7 +128,7 @@ func (q *queue) removeEnded() {
 	})
 }
 
-// stopRiding lets the next write start for the ops that ride.
+// stopRiding ends the riding of all queued ops, so that the next write starts for them.
 func (q *queue) stopRiding() {
 	q.riding = 0
 	for _, o := range q.ops {
@@ -240,9 +240,9 @@ func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
 }
 
-// nextBatch takes the batch of the next write out: all adjusts, and the takes with the same configuration
-// as the first take. From now on a write carries them. adjustsOnly leaves out the takes, if there are
-// adjusts. Something must be queued.
+// nextBatch returns the batch of the next write: all adjusts, and the takes with the configuration of the
+// oldest one. It marks these ops as carried; they stay in the queue until they end. adjustsOnly leaves out the
+// takes if there are adjusts; something must be queued.
 func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	if q.riding > 0 { // the batch has all adjusts
 		q.stopRiding()

@@ -90,7 +90,8 @@ type Located struct {
 	Config *plan.Config
 }
 
-// newRegistry returns a registry without lanes. by makes the writer of pending updates.
+// newRegistry returns a registry without lanes; by makes the writer of its pending updates. It fails for a Size
+// below 1.
 func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
 	if err != nil {

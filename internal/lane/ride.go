@@ -32,7 +32,8 @@ type rider struct {
 }
 
 // Ride queues a give-back that nobody waits for. It rides in the next write of its bucket, or is written after
-// rideFor. It is written at once if somebody waits for its tokens or slots, and after Close.
+// rideFor. It is written at once if it also charges, if somebody waits for its tokens or slots, if 32 ops ride,
+// and after Close.
 func (r *riders) Ride(l *Lane, o *Op) {
 	if o.charges || !r.add(l, o) {
 		l.Submit(o)
@@ -44,7 +45,7 @@ func (r *riders) Ride(l *Lane, o *Op) {
 func (r *riders) add(l *Lane, o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters(false) != nil || l.Waiters(true) != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.list(l, o) {
+	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters(false) != nil || l.Waiters(true) != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.scheduleRider(l, o) {
 		return false
 	}
 	o.rides = true
@@ -62,8 +63,9 @@ func (s *sight) isWaitedFor(now int64) bool {
 	return plan.Contest{}.SeeNote(s.image.Notes.Interactive, at).SeeNote(s.image.Notes.Batch, at).IsContended(at)
 }
 
-// list adds a rider to the list. It returns false after Close.
-func (r *riders) list(l *Lane, o *Op) bool {
+// scheduleRider adds a rider to the list, with its end after rideFor, and starts the timer for the first one.
+// It returns false after Close.
+func (r *riders) scheduleRider(l *Lane, o *Op) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {

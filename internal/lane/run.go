@@ -18,7 +18,8 @@ type caller struct {
 	op  *Op
 }
 
-// awaitPass waits until the caller's parked lane has its pass. It returns false if the caller has to stop before.
+// awaitPass waits until the caller's parked lane has its pass. It returns false if the op is done, its context
+// or its time for the store has ended, or mostDue has passed.
 func (c *caller) awaitPass(granted <-chan struct{}) bool {
 	most := mostDue
 	if until := c.op.Until; !until.IsZero() {
@@ -36,9 +37,9 @@ func (c *caller) awaitPass(granted <-chan struct{}) bool {
 	return false
 }
 
-// Ask queues an op. A lane at rest runs on this goroutine until the op is done, or ctx ends; another
-// goroutine then carries ops that came meanwhile. That saves a switch. This goroutine carries its own op alone,
-// because others must not depend on its context.
+// Ask queues an op, or ends it as not written if the bucket does not answer. If the lane works already, it
+// returns at once. A lane at rest runs on this goroutine, which carries this op alone, until the op is done or
+// ctx ends. Another goroutine then carries the ops that came meanwhile.
 func (l *Lane) Ask(ctx context.Context, o *Op) {
 	if !l.enqueue(o) {
 		return
@@ -80,8 +81,8 @@ func (l *Lane) run(t *turn) {
 	}
 }
 
-// nextTurn waits until the next write may start, and begins a turn. It returns nil if the lane rests. The wait
-// does not count as silence of the bucket.
+// nextTurn waits until the next write may start, and begins a turn. It returns nil if the lane rests. A granted
+// that is not nil is closed once the parked lane has its pass; no wait counts as silence of the bucket.
 func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 	for {
 		admitted := granted != nil
@@ -103,12 +104,13 @@ func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 	}
 }
 
-// beginTurn takes the ops of the next write out of the queue, with a copy of the lane's memory of the bucket.
-// own is the caller that runs the lane on its goroutine, nil on a goroutine of the lane's. admitted means that the lane
-// was parked, and has the pass for this turn. The turn is nil, and this goroutine must stop, if nothing but riders is
-// queued, or if a new goroutine continues because own must not send the write or wait for it. The turn is nil too if
-// the write must wait for the time wait, or for its pass until granted is closed. beginTurn checks the queue and the
-// pace, and takes the ops, under one lock. Otherwise an op queued in between would be written too early.
+// beginTurn returns the turn of the next write, with a copy of the lane's memory of the bucket. It marks the
+// turn's ops as carried. own is the caller that runs the lane on its goroutine, nil on a goroutine of the
+// lane's. admitted means that the lane was parked, and has the pass for this turn. The turn is nil, and this
+// goroutine must stop, if only riders are queued or a new goroutine continues in the place of own. The turn is
+// nil too if the write must wait for the time wait, or for its pass until granted is closed. beginTurn checks
+// the queue and the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written
+// too early.
 func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duration, granted <-chan struct{}) {
 	x := l.extra.Load()
 	if x != nil {
@@ -162,8 +164,9 @@ func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duratio
 	return t, 0, nil
 }
 
-// carry decides a turn, sends its write and books the outcome. It returns true if another goroutine goes
-// on, because the caller on whose goroutine the lane runs must be answered first.
+// carry decides a turn, sends its write and books the outcome; a panic ends its ops with an error. It returns
+// true if another goroutine goes on, because the caller on whose goroutine the lane runs must be answered
+// first. It returns the lane's pass once the turn is over.
 func (l *Lane) carry(t *turn) (handed bool) {
 	defer func() {
 		if !handed || t.leaves { // the turn is over

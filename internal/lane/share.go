@@ -66,7 +66,7 @@ func (b *Beside) bucket() backlog.Bucket {
 }
 
 // localAsks returns the asks for the process's share of the limits that amounts name. Their rates and used
-// amounts are those last known.
+// amounts are those last known; a quota counts as refilled evenly.
 func (s *sight) localAsks(amounts []plan.Signed, cfg *plan.Config, share float64, now int64) []backlog.Ask {
 	asks := make([]backlog.Ask, len(amounts))
 	for i, a := range amounts {

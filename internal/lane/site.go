@@ -133,9 +133,10 @@ func (s site) ReadPatiently(ctx context.Context, hint *schema.LimitSet) (image *
 // bucket, in ms.
 const turnMS = 1000
 
-// View applies the batch's configuration to the known image at now. It reads the configuration again if the
-// image may have a newer one that matters. If that read gets no answer, the bucket's own parameters
-// decide, as if its configuration were newer.
+// View returns the known image at now under the batch's configuration. If the image may have a newer one that
+// matters, it reads that into the batch and its takes. Without an answer the bucket's own parameters decide,
+// unless they lack a charged limit. If the bucket cannot take all configured limits, the view comes with a
+// *Failure with the reason Overfull.
 func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan.View, error) {
 	cfg := b.cfg
 	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended
@@ -311,7 +312,7 @@ func (s *work) Started() {
 	s.running++
 }
 
-// Stopped counts the end of a piece of work.
+// Stopped counts the end of a piece of work. The last one wakes Drain.
 func (s *work) Stopped() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

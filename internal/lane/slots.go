@@ -82,7 +82,8 @@ func (s *Slots) countAdmitted(amounts []plan.Signed, cfg *plan.Config) {
 	s.arm()
 }
 
-// countLate is count for calls that were admitted before their bucket was known.
+// countLate counts slots of calls that were admitted before their bucket was known, and sets the timer. Amounts
+// above 0 are open from now on; calls of amounts below 0 have ended.
 func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,8 +99,8 @@ func (s *Slots) HasLate(limit string) bool {
 	return s.held.hasLate(limit)
 }
 
-// endLate counts the end of calls that were admitted before their bucket was known. It skips amounts that were not
-// counted as slots, whatever the kind of their limit is now.
+// endLate counts the end of calls that were admitted before their bucket was known, and sets the timer. amounts are above 0. It
+// skips those that were not counted as slots, whatever the kind of their limit is now.
 func (s *Slots) endLate(amounts []plan.Signed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,7 +149,7 @@ func (s *Slots) LeaveLocal(amounts []plan.Signed, cfg *plan.Config) {
 // slotsInUse are the slots of a process's open calls in all buckets.
 type slotsInUse struct{ some[*Slots] }
 
-// Sum returns the slots that the open calls need, by limit.
+// Sum returns the slots of the process's open calls by limit, in thousandths.
 func (u *slotsInUse) Sum() (sum []plan.Signed) {
 	for _, slots := range u.all() {
 		sum = plan.Plus(sum, slots.needed())
@@ -156,7 +157,7 @@ func (u *slotsInUse) Sum() (sum []plan.Signed) {
 	return sum
 }
 
-// needed returns the slots of open calls by limit.
+// needed returns the slots of the bucket's open calls by limit, in thousandths.
 func (s *Slots) needed() (slots []plan.Signed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,8 +167,9 @@ func (s *Slots) needed() (slots []plan.Signed) {
 	return slots
 }
 
-// wait returns an estimate, in ms, of the time until one of n slots is free: the mean duration of calls divided
-// by n. It is 1000 before a call has ended, and at most the hold.
+// wait returns an estimate, in ms, of the time until one of a limit's slots is free. It is the mean duration of calls
+// divided by the number of slots. n is that number in thousandths. It is 1000 before a call has ended, and else
+// from 50 to the hold.
 func (s *Slots) wait(limit string, n int64) int64 {
 	const least, unknown = 50, 1000
 	s.mu.Lock()
@@ -191,8 +193,8 @@ func (s *Slots) meanCall() (mean float64) {
 	return mean
 }
 
-// arm sets the timer to the next write for the slots alone, or stops it if none is due. It updates inUse. mu
-// must be held.
+// arm sets the timer to the next write for the slots alone, or stops it if none is due. It updates inUse, and
+// the process's list of slots in use; after the end of the limiter it sets no timer. mu must be held.
 func (s *Slots) arm() {
 	switch used := !s.held.isEmpty(); {
 	case s.inUse.Swap(used) == used:
@@ -215,7 +217,7 @@ func (s *Slots) arm() {
 	}
 }
 
-// armAt sets the timer to an instant. mu must be held.
+// armAt sets the timer that calls tend to an instant, in Unix ms. mu must be held.
 func (s *Slots) armAt(at, now int64) {
 	s.armed = at
 	wait := time.Duration(max(0, at-now)) * time.Millisecond

@@ -36,8 +36,9 @@ func newStock(horizon time.Duration) stock {
 	return stock{horizon: horizon, parcels: prefetch.New(horizon.Milliseconds())}
 }
 
-// serve takes amounts from the held tokens, all or nothing. sent is the time of their debit, in ms since
-// Registry.Began. low means that a new prefetch is due.
+// serve takes amounts from the held tokens, all or nothing, and counts them as admitted. Tokens of another
+// configuration lapse instead, and those of another bucket are lost. sent is the time of the debit, in ms since
+// Registry.Began; low means that a new prefetch is due.
 func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now int64) (sent int64, ok, low bool) {
 	if k.cfg == nil || !k.holdsFor(cfg, known) {
 		return 0, false, false
@@ -79,8 +80,9 @@ func (k *stock) putBack(asked []plan.Signed, r plan.Reading, sent, now int64) {
 	}
 }
 
-// fetchOp returns a new take of a prefetch, and marks the stock as fetching; nil if no prefetch is due. No
-// caller waits for it, and it is dropped if tokens are scarce. nowMS is the time by which the bucket refills.
+// fetchOp returns a new take of a prefetch, without quotas, and marks the stock as fetching. It is nil if none
+// is due, if one is in flight, or if the image is too old or of another configuration. No caller waits for it;
+// nowMS is the time by which the bucket refills.
 func (k *stock) fetchOp(cfg *plan.Config, known *sight, nowMS, now int64) *Op {
 	if k.fetching || cfg.Override || !known.isCurrent(cfg) {
 		return nil
@@ -183,7 +185,7 @@ func (k *stock) expire(now int64) (due, holds bool) {
 	return due, true
 }
 
-// wait returns the time until the oldest tokens lapse.
+// wait returns the time until the oldest tokens lapse, from 1 ms to the horizon.
 func (k *stock) wait(now int64) time.Duration {
 	wait := k.horizon
 	if at, held := k.parcels.LapseTime(); held {

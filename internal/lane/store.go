@@ -57,6 +57,7 @@ type Answer struct {
 }
 
 // unwritten returns the result of ops whose write did not land, or perhaps did: then it is marked Unconfirmed.
+// After conflicts only, its error is a *Failure with the reason Contended.
 func (a Answer) unwritten() Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}

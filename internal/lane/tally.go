@@ -14,7 +14,8 @@ type tally struct {
 	onDrop func(amounts []plan.Signed)
 }
 
-// Doubt counts amounts with an unknown outcome: they were perhaps charged or given back.
+// Doubt counts amounts with an unknown outcome, by their absolute values: they were perhaps charged or given
+// back.
 func (t *tally) Doubt(amounts []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -78,10 +78,10 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	return false
 }
 
-// adapt returns a part without the amounts that the refusing bucket cannot store. It counts and logs those as
-// dropped.
+// adapt returns a part without the amounts that the refusing bucket cannot store, which it counts and logs as
+// dropped. Give-backs of an ended window then come off the counter only.
 func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
-	rest, gone := p.fit(func(name string) bool { return image.HasLimit(name) && image.SlotsOf(name) == nil })
+	rest, gone := p.splitKnown(func(name string) bool { return image.HasLimit(name) && image.SlotsOf(name) == nil })
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.IncarnationID()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
@@ -93,7 +93,7 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 // makeable returns a part without the amounts that a new bucket cannot start with: give-backs, decreases of
 // counters, and limits that are not configured. It counts and logs those as dropped.
 func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
-	rest, gone := p.fit(func(name string) bool {
+	rest, gone := p.splitKnown(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
 		return amount > 0 && cfg.Index(name) >= 0 && !cfg.IsSlots(name)
 	})
@@ -155,7 +155,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	}
 	unknown := p.counts
 	for i, f := range found {
-		mine, _ := p.fit(f.Config.Charges)
+		mine, _ := p.splitKnown(f.Config.Charges)
 		mine.counts = withoutZeros(mine.counts)
 		for k := range mine.counts {
 			c := &mine.counts[k]
@@ -176,7 +176,7 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
-		rest, _ = rest.fit(func(name string) bool { return !f.Config.Charges(name) })
+		rest, _ = rest.splitKnown(func(name string) bool { return !f.Config.Charges(name) })
 		unknown = rest.counts
 	}
 	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "no bucket has limits of these names")

@@ -28,7 +28,9 @@ type turn struct {
 	flight
 }
 
-// prepare reads missing facts, and decides the turn. It returns false if there is nothing to write.
+// prepare reads the bucket or its configuration if what is known is missing or old, and decides the turn. It
+// stores the write, and the results of ops that the write does not carry. It returns false if there is nothing
+// to write.
 func (t *turn) prepare() bool {
 	t.now = t.owner.NowMS()
 	stale := int64(0)
@@ -143,8 +145,8 @@ type flight struct {
 	report func(Answer)
 }
 
-// launch gives the write its id and its rule for retries, and reports its start to OnSend and the trace. It
-// sends nothing.
+// launch gives the write its id and its rule for retries, and sends nothing. It reports the start to OnSend,
+// the trace and the callers that wait on NotifySent.
 func (t *turn) launch() {
 	owner, at := t.owner, t.site.Bucket
 	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
@@ -181,8 +183,8 @@ func (t *turn) launch() {
 	}
 }
 
-// deliver sends the write until its outcome is known. over is false if the caller on whose goroutine the
-// lane runs must be answered first, because its context ended or the bucket does not answer. The delivery
+// deliver sends the write until its outcome is known. over is false if the caller that runs the lane must be
+// answered first, because its context ended or the bucket does not answer. The delivery
 // can then go on without it.
 func (t *turn) deliver() (a Answer, over bool) {
 	d, contact := &t.delivery, &t.site.Contact
@@ -192,7 +194,7 @@ func (t *turn) deliver() (a Answer, over bool) {
 			return Answer{}, false
 		}
 		if waited && !contact.await(t.site.life) {
-			return d.orUnconfirmed(d.unsent()), true
+			return d.asUnconfirmed(d.unsent()), true
 		}
 		left := (d.try > 0 || waited) && abandoned(t.carried, waited)
 		switch {
@@ -218,7 +220,7 @@ func (t *turn) deliver() (a Answer, over bool) {
 		case tripped:
 			continue
 		case then.silent || d.try+1 >= MaxTries || outOfTime(t.carried): // after Close nothing probes the bucket, and nothing is kept
-			return d.orUnconfirmed(a), true
+			return d.asUnconfirmed(a), true
 		case !Backoff.Pause(t.ctx, d.try): // only a caller's context ends
 			d.try++
 			return Answer{}, false
@@ -251,7 +253,8 @@ func (t *turn) sendTry(o schema.Op) Answer {
 	return a
 }
 
-// noteFailure records whether the bucket answered, or throttled, a failed try.
+// noteFailure records in the contact that the bucket answered, if the failed try got an answer. A throttled try
+// starts or lengthens the pacing of the lane.
 func (t *turn) noteFailure(sent Answer, took time.Duration) {
 	if !silent(sent.Err) && hasAnswer(sent.Err) {
 		t.site.Contact.NoteAnswer()
@@ -261,8 +264,9 @@ func (t *turn) noteFailure(sent Answer, took time.Duration) {
 	}
 }
 
-// fail ends ops after a failed read of their bucket or configuration. If the read failed because the caller's
-// context ended, the ops continue without the caller.
+// fail ends ops with err after a failed read of their bucket or configuration; a silent bucket then trips the
+// lane. A throttled read paces the lane and puts the ops off. If the caller's context ended, the ops continue
+// without the caller.
 func (t *turn) fail(ops []*Op, err error) {
 	switch {
 	case t.byCaller && t.ctx.Err() != nil:

@@ -24,7 +24,8 @@ type inWindow struct {
 }
 
 // AddEstimate adds the estimate of a call, in millitokens, in a window of a quota. A negative amount removes it
-// when the call has ended. Estimates of an ended window are forgotten.
+// when the call has ended. A later window replaces the sum of an earlier one, and amounts of an earlier window
+// are ignored.
 func (u *Unsettled) AddEstimate(key QuotaKey, amount int64, window bucket.WindowID) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -26,8 +26,8 @@ type untold struct {
 	under *plan.Config
 }
 
-// Uncounted returns the give-backs as ones that come off the counter of the bucket that counted them, and not
-// to its tokens.
+// Uncounted returns the give-backs in the closed window: they come off the counter of the bucket that counted
+// them, and add no tokens.
 func Uncounted(amounts []plan.Signed) []plan.Signed {
 	return plan.InWindows(amounts, func(string) bucket.WindowID { return bucket.Closed })
 }
@@ -87,7 +87,8 @@ func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
 	return left
 }
 
-// giveBack adds a give-back to one incarnation of the bucket.
+// giveBack adds a give-back to one incarnation of the bucket. It joins a waiting one with the same windows and
+// counter by model, if one write can carry both.
 func (w *untold) giveBack(b back) {
 	for i := range w.backs {
 		if string(w.backs[i].incarnation) != string(b.incarnation) || w.backs[i].model != b.model || !plan.SameWindows(w.backs[i].amounts, b.amounts) {
@@ -175,9 +176,9 @@ func (p *part) sums() (s plan.Rows) {
 	return s
 }
 
-// fit returns a part without the limits that a bucket, or a configuration, does not have, and the absolute
-// amounts left out. The part itself stays.
-func (p *part) fit(has func(name string) bool) (rest part, gone []plan.Signed) {
+// splitKnown returns a part without the limits for which has is false, and the absolute amounts left out, in
+// millitokens. The part itself stays.
+func (p *part) splitKnown(has func(name string) bool) (rest part, gone []plan.Signed) {
 	rest.incarnation, rest.model, rest.charged = p.incarnation, p.model, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {
 		for _, a := range all {

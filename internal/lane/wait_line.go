@@ -71,8 +71,8 @@ func (w *Waiter) needs(names []string) bool {
 	return false
 }
 
-// fitsBeside reports whether the full bucket holds the waiter's amounts in addition to those left to
-// others.
+// fitsBeside reports whether the full bucket holds the waiter's amounts in addition to those left to others
+// and, for a batch call, the reserve. Limits that the others do not take, and limits in shadow, do not count.
 func (w *Waiter) fitsBeside(left plan.Rows) bool {
 	for _, a := range w.cfg.Enforced(w.amounts) {
 		i := w.cfg.Index(a.Name)
@@ -120,7 +120,8 @@ type Line struct {
 // Waited reports whether a waiter stands in line.
 func (l *Line) Waited() bool { return l.waited.Load() }
 
-// Join puts a waiter into the line, behind the waiters of a lower rank.
+// Join puts a waiter into the line, behind the waiters of a lower rank, and clears its amounts and states of
+// another line.
 func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,8 +249,9 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// callAlong calls the waiters behind w that fit a view's bucket next to w and each other, so that one write
-// carries them all. It stops at the first that does not fit, because nobody overtakes it.
+// callAlong wakes the waiters behind w, for one try each, if they fit a view's bucket next to w and each other.
+// One write can then carry them all. It stops at the first that does not fit or that the contest holds back,
+// because nobody overtakes it.
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -318,14 +320,15 @@ func (l *Line) claims() claims {
 	return c
 }
 
-// LeftTo returns the amounts that a take must leave to the waiters of the line with a lower rank. r is
-// the state of the bucket.
+// LeftTo returns the amounts that a take must leave. They are those of the waiters of the line with a lower rank, and of a
+// reservation of another process. r is the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	c := l.claims()
 	return c.leftTo(rank, nil, r, nil)
 }
 
-// ofClass returns the claims of a class of waiters.
+// ofClass returns the claims of a class of waiters: c itself for interactive ones, and empty claims if no batch
+// waiter stands in line.
 func (c *claims) ofClass(batch bool) *claims {
 	switch {
 	case !batch:
@@ -422,10 +425,9 @@ func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	return again
 }
 
-// due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. A head
-// waits only for other heads. known is false if the image was written under another configuration than
-// the waiter's. It computes the wait at the instant of the try's decision: sure has surely passed at
-// now.
+// due returns the wait in ms until a waiter's amounts fit after those of the waiters before it, 0 if they never
+// fit. A head waits only for other heads. known is false if image is nil or of another configuration than the
+// waiter's. It computes the wait at the instant of the try's decision: sure has surely passed at now.
 func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64, known bool) {
 	var ahead claims
 	if l.first != nil {

@@ -380,8 +380,8 @@ func (h *history) recordTold(l *dynalimit.Lease, amounts dynalimit.Amounts) {
 	}
 }
 
-// checkError records the error of a call as unexpected unless the history explains it, by a denial, an ended
-// context, a fault or a dead limiter. It also records a denial that names no limit or no wait.
+// checkError records an unexpected error of a call. Denials, limits out of the configuration, ended contexts,
+// faults and dead limiters are expected. It also records a denial that names no limit or no wait.
 func (h *history) checkError(m *member, err error) {
 	var wrong *dynalimit.ValidationError
 	var denied *dynalimit.LimitExceededError

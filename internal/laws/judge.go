@@ -250,8 +250,8 @@ func (j *judge) clockTolerance(t *truth) int64 {
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// replayDeletion replays the deletion of a bucket and drops its truths. An expired bucket that still owed
-// tokens is a violation; one that an operator deleted may owe anything.
+// replayDeletion replays the deletion of a bucket, counts it, and drops the true states of its limits. An
+// expired bucket that still owed tokens is a violation; one that an operator deleted may owe anything.
 func (j *judge) replayDeletion(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
@@ -353,7 +353,7 @@ func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema
 }
 
 // checkCreation records a violation if the first write of a bucket charges no limit. It counts the new
-// incarnation and drops the truths of the last one.
+// incarnation, and drops the true states of the last one's limits.
 func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
 	j.made[bucketOfItem(w.New)+"#"+string(after.IncarnationID())] = j.incarnations[bucketOfItem(w.New)]
@@ -379,7 +379,8 @@ func (j *judge) checkConfig(w *ddbmem.Write, entity string, sent *sentWrite, aft
 	}
 }
 
-// accountOf returns the account of an entity's limit. It adds an empty one at the first use.
+// accountOf returns the account of an entity's limit, the sums of its debits and give-backs. It adds an empty
+// one at the first use.
 func (j *judge) accountOf(entity, name string) *account { return j.accountAt(entity + "#" + name) }
 
 // accountAt returns the account with a key of entity and limit. It adds an empty one at the first use.

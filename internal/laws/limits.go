@@ -36,8 +36,8 @@ func (j *judge) replayLimits(w *ddbmem.Write, entity string, sent *sentWrite, be
 	}
 }
 
-// replayRemovals records a violation for each limit missing after the write that owed tokens. It drops their
-// truths and keeps their prefetched tokens in j.heldOf.
+// replayRemovals records a violation for each limit that the write removed from the item while it owed tokens.
+// It drops the true states of removed limits, and keeps their prefetched tokens in j.heldOf.
 func (r *replay) replayRemovals() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
@@ -55,7 +55,7 @@ func (r *replay) replayRemovals() {
 }
 
 // replayLimit replays the write on the k-th limit of the item after it. It checks the counter, the queue or the
-// quota, and the prefetched tokens, updates the limit's truth, and adds to its account.
+// quota, and the prefetched tokens. It updates the limit's true state, and adds the amounts to its account.
 func (r *replay) replayLimit(k int) {
 	i, name, l := -1, r.after.Set.Names[k], &r.after.Limits[k]
 	if r.before != nil {
@@ -112,8 +112,8 @@ func (r *replay) replayLimit(k int) {
 	}
 }
 
-// addTruth begins the truth of the k-th limit, which the write added to the item, and checks its first tokens
-// and window. The quota is nil for a token bucket.
+// addTruth begins the record of the true state of the k-th limit, which the write added to the item, and checks
+// its first tokens and window. is is nil for a token bucket.
 func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	l := &r.after.Limits[k]
 	if r.checkFull(name, a, l); is != nil {
@@ -126,8 +126,8 @@ func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	}
 }
 
-// checkFull begins the truth of a limit new in the item. It records a violation unless the limit is full, less
-// the charges of the write.
+// checkFull begins the record of the true state of a limit new in the item. It records a violation unless the
+// limit is full, less the charges of the write.
 func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust

@@ -43,7 +43,7 @@ func (r *replay) possibleLevels(was *storedQuota) (levels []int64) {
 }
 
 // replayQuota replays the write on a limit that is a quota after it, or was one before: was or is may be nil.
-// It sets the truth's queue to the usage.
+// It sets the limit's true queue to the quota's usage, in millitokens.
 func (r *replay) replayQuota(t *truth, name string, a plan.Row, was, is *storedQuota) {
 	switch {
 	case is == nil:
@@ -78,7 +78,7 @@ func (r *replay) replayToQuota(t *truth, name string, a plan.Row, is *storedQuot
 	}
 }
 
-// replayToBucket replays the change of a quota to a token bucket, and begins its truth again as a queue. It
+// replayToBucket replays the change of a quota to a token bucket, whose true state begins again as a queue. It
 // records a violation unless the bucket begins with the quota's tokens.
 func (r *replay) replayToBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++

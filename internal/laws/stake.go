@@ -69,7 +69,8 @@ type stakeLot struct{ debited, told, left, back int64 }
 
 type stakeKey struct{}
 
-// withStake returns a context with a new, empty stake, for the calls of one lease.
+// withStake returns a context with a new, empty stake, for the calls of one lease. The stake gets the sums of
+// their debits and give-backs.
 func withStake(ctx context.Context) (context.Context, *stake) {
 	s := &stake{lots: map[lot]*stakeLot{}, inWindow: map[windowLot]int64{}}
 	return s.withContext(ctx), s

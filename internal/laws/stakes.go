@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// bookStakes adds the write's debits and give-backs to the stakes of its calls, and notes the incarnation in
-// which it landed. A stake that gave back more than its debits becomes a suspect.
+// bookStakes adds the write's debits and give-backs to the stake, the sums, of each call's lease, and notes the
+// incarnation in which the write landed. A stake that gave back more than its debits becomes a suspect.
 func (j *judge) bookStakes(w *ddbmem.Write, entity string, sent *sentWrite, before, after *schema.Image) {
 	here := j.incarnations[entity]
 	again := slices.Contains(sent.landedIn, here)

@@ -217,8 +217,8 @@ func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// proposeConfig reads an owner's old limits and configuration of today's layout, and proposes to merge them.
-// The proposal is empty if no old limits are left.
+// proposeConfig reads an owner's old limits and configuration of today's layout, and proposes to merge them. If
+// that configuration has limits, the proposal only deletes the old ones. It is empty if no old limits are left.
 func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	limits, err := t.Limits(ctx, of)
 	if err != nil || len(limits) == 0 {

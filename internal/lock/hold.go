@@ -100,8 +100,9 @@ func (h *holding) takeLease() error {
 	return err
 }
 
-// extendHold calls send, a request that extends the hold, and then sets the timer of the hold's end. The time
-// counts from before the request, so that neither a clock that steps nor a slow answer delays the end.
+// extendHold calls send, a request that extends the hold, and then sets the timer of the hold's end; after an
+// error the old timer stays. The time counts from before the request, so that neither a clock that steps nor a
+// slow answer delays the end.
 func (h *holding) extendHold(send func() error) error {
 	next := time.AfterFunc(endsAfter(h.lock.Hold), h.endHold)
 	if err := send(); err != nil {

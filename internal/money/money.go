@@ -35,8 +35,8 @@ func FromMicros(micros int64) Picos {
 	return FromPicos(micros).Mul(picosPerMicro)
 }
 
-// Cost returns the exact cost of tokens at a price in micro-dollars per million tokens. Neither may be
-// negative.
+// Cost returns the exact cost, in pico-dollars, of tokens at a price in micro-dollars per million tokens.
+// Neither may be negative.
 func Cost(tokens, microsPerMillion int64) Picos {
 	hi, lo := bits.Mul64(uint64(tokens), uint64(microsPerMillion))
 	return Picos{hi: int64(hi), lo: lo}

@@ -33,7 +33,7 @@ func ParseAmounts(texts []string) (dynalimit.Amounts, error) {
 }
 
 // WaitText formats a waiting time, rounded up: 850ms, 12s, 3m12s, 5h30m, 2d4h. It returns "never" for
-// dynalimit.Never and "0s" for 0 or less.
+// dynalimit.Never, "0s" for 0 or less, and "more than 10 years" from there on.
 func WaitText(d time.Duration) string {
 	switch {
 	case d == dynalimit.Never:

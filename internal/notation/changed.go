@@ -20,8 +20,9 @@ func ParseChanged(text string, inForce dynalimit.Limit) (dynalimit.Limit, error)
 	return withReserve(l, reserve)
 }
 
-// changedWithoutReserve parses a changed limit from a text without a reserve. The reserve comes from the limit
-// in force, unless the text defines a limit of its own.
+// changedWithoutReserve parses a changed limit from a text without a reserve. Omitted parts, and the reserve,
+// come from the limit in force, unless the text defines a limit of its own. A limit of money must be changed in
+// dollars.
 func changedWithoutReserve(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
 	name, rest, _ := strings.Cut(text, "=")
 	capacity, more, _ := strings.Cut(rest, ",")

@@ -126,8 +126,8 @@ func parseZone(l *dynalimit.Limit, part, zone string) error {
 	return nil
 }
 
-// parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10, zone=ZONE
-// or shadow. It fails for an unknown or malformed part.
+// parsePart sets a field of l from a part of a limit's text after the capacity, such as burst=10, zone=ZONE or
+// shadow. It fails for an unknown, malformed or zero part, and for a part of another kind of limit.
 func parsePart(l *dynalimit.Limit, part string) error {
 	key, value, _ := strings.Cut(part, "=")
 	if key == "hold" || key == "longest" || l.IsConcurrent() && part != "shadow" {

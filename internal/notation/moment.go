@@ -29,8 +29,9 @@ var calendarParts = []struct {
 	years, months, days int
 }{{time.DateOnly, 0, 0, 1}, {"2006-01", 0, 1, 0}, {"2006", 1, 0, 0}}
 
-// parseMomentIn parses a moment in a time zone. It returns different times for a day, a month or a year: its
-// beginning and its end. ok is false for an invalid text.
+// parseMomentIn parses a moment in a time zone: RFC 3339, a date with a time, a day, a month, a year, or a
+// duration before now. begins and ends differ only for a day, a month or a year. ok is false for an invalid
+// text.
 func parseMomentIn(text string, now time.Time, zone *time.Location) (begins, ends time.Time, ok bool) {
 	if at, err := time.Parse(time.RFC3339Nano, text); err == nil {
 		return at, at, true

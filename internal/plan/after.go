@@ -6,7 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Projected returns the image as a claim of the view's configuration would leave it at the view's time.
+// Projected returns a copy of the image as a claim of the view's configuration would leave it at the view's
+// time. It leaves out the limits that the claim adds. It returns the image itself if the view brings no
+// configuration.
 func (v View) Projected() *schema.Image {
 	if v.Image == nil || !v.Adopt {
 		return v.Image
@@ -30,8 +32,8 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After returns the image that a write leaves at the view's time, with taken debited. Amounts also listed in
-// beyond go to the counter alone.
+// After returns a copy of the image as a write leaves it at the view's time. taken is debited, and the limits
+// that the write adds are there. Amounts also listed in beyond go to the counter alone.
 func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	after := *v.Projected()
 	after.Limits = slices.Clone(after.Limits)

@@ -67,7 +67,7 @@ type Origin struct {
 
 var noOrigin Origin
 
-// From returns the configuration's origin, an empty one for nil.
+// From returns the configuration's origin; if it has none, a shared empty one, which must not be changed.
 func (c *Config) From() *Origin {
 	if c.Origin == nil {
 		return &noOrigin
@@ -210,8 +210,7 @@ const mostTokens = 1_000_000_000_000_000
 // usualHoldMS is the hold of a limit that the configuration no longer has.
 const usualHoldMS = 60_000
 
-// holdOf returns the hold of a limit by the configuration, in ms; a minute if that has no such limit of calls
-// in flight.
+// holdOf returns the hold of a limit by the configuration, in ms; a minute without such a limit of calls in flight.
 func (c *Config) holdOf(name string) int64 {
 	if r := c.rateOf(name); r.IsSlots() {
 		return r.Hold()
@@ -240,6 +239,8 @@ func SplitInFlight(amounts []Signed) (slots, others []Signed) {
 	return splitSlots(amounts, func(a Signed) bool { return a.Window.IsSlots() })
 }
 
+// splitSlots separates the amounts for which is returns true from the others. Without such amounts it returns
+// nil and the list itself.
 func splitSlots(amounts []Signed, is func(Signed) bool) (slots, others []Signed) {
 	if !slices.ContainsFunc(amounts, is) {
 		return nil, amounts

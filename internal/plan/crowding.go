@@ -65,7 +65,8 @@ func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	return w
 }
 
-// slackOf returns the slack of a limit, in millitokens.
+// slackOf returns the slack of a limit from which a write takes an amount, both in millitokens. It is at most
+// an eighth of the burst that the amount leaves.
 func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	usual := r.Burst / usualShare
 	s := min(r.RefilledIn(c.Slack), usual)
@@ -82,7 +83,7 @@ func slackBound(r bucket.Rate) int64 {
 }
 
 // changes returns the changes of stored limits by a spend or a claim, and the image from which it was decided.
-// Both are nil for other writes.
+// It leaves out limits that a claim adds, replaces or removes. Both are nil for other writes.
 func (p *Write) changes() (seen *schema.Image, list []schema.Change) {
 	switch p.Kind {
 	case Spend:
@@ -148,7 +149,7 @@ func onlyOursConsumed(seen, after *schema.Image, ours []schema.Change) bool {
 	return true
 }
 
-// noteRefusedAtFull sets refusedAtFull, mostSlack and isLongFull by the limits that refused a write for their
+// noteRefusedAtFull sets refusedAtFull, mostSlack and longFull by the limits that refused a write for their
 // level. Quotas and slots do not count.
 func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, now int64) {
 	m.longFull = true
@@ -174,7 +175,7 @@ func isLongFull(s bucket.State, now int64) bool {
 }
 
 // After returns the estimate after the answer to a write that was planned with c. A refusal at full raises the
-// slack, and a landed write lowers it.
+// slack, and a landed write lowers it. Without signs of other writers for 250 ms the slack ends.
 func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)

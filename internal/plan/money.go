@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// modelLimit returns the limit of a take's amounts that is counted by model: of the charged quotas of money that with
-// the longest window. It is empty without one.
+// modelLimit returns the limit of a take's amounts that is counted by model: of the charged quotas of money
+// that with the longest window. It is empty without one, and for a bucket that is not of a group.
 func (c *Config) modelLimit(amounts []Signed) (limit string) {
 	if c == nil || !c.Group {
 		return ""

@@ -80,7 +80,8 @@ func (p Pacing) Interval(now int64) int64 {
 	return max(gap, int64(min(p.all/p.own/fairWrites*second, mostFair)))
 }
 
-// IsOver reports whether pacing has ended at now.
+// IsOver reports whether pacing has ended at now: a minute has passed since the last throttling, and neither an
+// interval nor a pause is left.
 func (p Pacing) IsOver(now int64) bool {
 	return p.Interval(now) == 0 && now-p.Throttled >= fairFor && p.mayStartAt <= now
 }
@@ -93,7 +94,8 @@ func (p Pacing) Left(now int64) int64 {
 	return p.lastStart + p.Interval(now) - now
 }
 
-// RecordStart returns the pacing after the start of a write.
+// RecordStart returns the pacing after the start of a write at now. The interval counts from then, and a pause
+// after throttling ends.
 func (p Pacing) RecordStart(now int64) Pacing {
 	p.lastStart, p.mayStartAt = now, 0
 	return p
@@ -105,30 +107,33 @@ func (p Pacing) RecordRefusal(now int64) Pacing {
 	return p
 }
 
-// RecordDenial returns the pacing after the lane has denied a take.
+// RecordDenial returns the pacing after the lane has denied a take. For two seconds the lane then need not keep
+// to its fair part of the partition.
 func (p Pacing) RecordDenial(now int64) Pacing {
 	p.lastDenial = now
 	return p
 }
 
-// ThrottleWrite returns the pacing after a throttled write that took trip. chance, in [0, 1), spreads
-// processes that were throttled together.
+// ThrottleWrite returns the pacing after a throttled write that took trip, in µs. The interval grows by a
+// quarter, to at least one and a half trips and at most two seconds, and the lane pauses. chance, in [0, 1),
+// spreads processes that were throttled together.
 func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
 	p.throttledInterval, p.throttledAt = int64(min(grown, mostPacing)), now
 	p.Throttled, p.Reads = now, false
-	return p.pause(now, chance)
+	return p.pauseLane(now, chance)
 }
 
-// ThrottleRead returns the pacing after a throttled read. Reads back off as writes do, but the interval stays
-// as it is.
+// ThrottleRead returns the pacing after a throttled read: the lane pauses as after a write, but the interval
+// stays as it is. chance is in [0, 1).
 func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	p.Throttled, p.Reads = now, true
-	return p.pause(now, chance)
+	return p.pauseLane(now, chance)
 }
 
-// pause returns the pacing with the earliest retry of a throttled request.
-func (p Pacing) pause(now int64, chance float64) Pacing {
+// pauseLane returns the pacing with a pause before the next request: half to all of a rest, by chance. The rest
+// is half the interval, and at least 10 ms, doubled by each throttled request in a row up to a second.
+func (p Pacing) pauseLane(now int64, chance float64) Pacing {
 	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
 	p.throttledInRow++
 	p.mayStartAt = now + int64(float64(rest)*(1+chance)/2)

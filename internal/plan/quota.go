@@ -73,7 +73,7 @@ func WindowOf(m *schema.Image, name string) bucket.WindowID {
 	return 0
 }
 
-// SameLives reports whether two images of a bucket show their limits in the same lives.
+// SameLives reports whether two images of a bucket show the limits that both have in the same lives.
 func SameLives(a, b *schema.Image) bool {
 	if a == b {
 		return true
@@ -121,8 +121,9 @@ func datedIn(r bucket.Rate, now int64) bucket.WindowID {
 	return bucket.InLife(uint16(r.Windows().Unit()), r.WindowAt(now))
 }
 
-// AddCharge returns the pending charges of quotas with an amount added. Each limit has one window there: the
-// later one or, of different calendars, the amount's. Charges of an earlier window are dropped.
+// AddCharge returns a copy of the pending charges of quotas with a signed amount added; no charge falls below
+// 0. Each limit has one window there: the later one or, of different calendars, the amount's. Charges of an
+// earlier window are dropped.
 func AddCharge(charged []Signed, a Signed) []Signed {
 	charged = slices.Clone(charged)
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == a.Name })

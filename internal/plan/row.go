@@ -94,7 +94,8 @@ func (v View) setFacts(r *Row) {
 	v.setBucketFacts(r)
 }
 
-// setBucketFacts sets the facts of a token bucket.
+// setBucketFacts sets the facts of a token bucket: its credit, and the level with it, at most the burst. A
+// credit above MaxCredit needs a claim.
 func (v View) setBucketFacts(r *Row) {
 	credit, ok := r.state.Credit(v.Now)
 	r.opening.Credit, r.mustClaim = credit, !ok
@@ -185,8 +186,9 @@ func (r *Row) AddPassed(a Signed) {
 	r.PassedBack += max(0, -a.Passed)
 }
 
-// GiveBack adds an amount to give back to a window. One write gives back to one window of a limit (see
-// OfOtherWindows). In a closed window the amount comes off the counter alone.
+// GiveBack adds an amount to give back to a window. In a closed window the amount comes off the counter alone;
+// slots are ignored, because the moves give them back. One write gives back to one window of a limit (see
+// OfOtherWindows).
 func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 	switch {
 	case window == 0: // of a token bucket
@@ -225,7 +227,8 @@ type change struct {
 	back, out, kept int64
 }
 
-// decideChange returns the change of a stored limit by the sums of its row.
+// decideChange returns the change of a stored limit by the sums of its row. w is the form and slack in which to
+// write a token bucket.
 func (r *Row) decideChange(w bucket.Way) change {
 	if r.moves != nil {
 		return r.slotsChange()
@@ -319,7 +322,8 @@ func (r *Row) Moves() *bucket.Moves {
 	return &moves
 }
 
-// newSlots returns the change that adds a limit of calls in flight.
+// newSlots returns the change that adds a limit of calls in flight. It has a number of free slots, in thousandths, after
+// the calls of the write.
 func (r *Row) newSlots(tokens int64) schema.Change {
 	c := schema.NewLimit(r.to, tokens, 0)
 	c.Slots = r.Moves()

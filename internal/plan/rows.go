@@ -68,7 +68,8 @@ func (rows Rows) find(name string) *Row {
 	return nil
 }
 
-// Rows adds a row for each of the amounts and works out the facts of all rows.
+// Rows returns the rows with one for each of the amounts, and for each limit with slots of open calls. It works
+// out the facts of all rows.
 func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
 		rows = rows.with(a.Name)
@@ -88,7 +89,8 @@ func (v View) Fits(amounts []Signed, left Promises, batch bool, room Rows) bool 
 	return v.Rows(room, amounts).Fit(amounts, left, batch)
 }
 
-// rowOf returns the row of a limit, or a new one with its facts.
+// rowOf returns the row of a limit. Without one it returns a new row with its facts, and does not add it to the
+// rows.
 func (v View) rowOf(rows Rows, name string) *Row {
 	r := rows.find(name)
 	if r == nil {
@@ -349,7 +351,8 @@ func (rows Rows) HasMoves() bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil })
 }
 
-// areTight reports whether a batch call's take would leave less than a tenth of the burst of a limit above the reserve.
+// areTight reports whether a batch call's take would leave less than a tenth of the burst of a limit above the
+// reserve. Limits in shadow do not count.
 func (rows Rows) areTight(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.shadow && r.room()-r.Take-a.Amount-r.kept() < r.burst()/lowShare {
@@ -359,8 +362,8 @@ func (rows Rows) areTight(amounts []Signed) bool {
 	return false
 }
 
-// Shared reports whether another process took or gave back tokens between two images. The writes of ours
-// landed between them.
+// Shared reports whether another process took or gave back tokens between two images. The writes of ours landed
+// between them. It is also true if the incarnation or the set of limits differs, and false if before is nil.
 func Shared(before, after *schema.Image, ours Rows) bool {
 	if before == nil || after == nil || before.Set != after.Set || string(before.IncarnationID()) != string(after.IncarnationID()) {
 		return before != nil

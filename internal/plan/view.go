@@ -150,7 +150,8 @@ func (r Reading) Worth(name string) bucket.State {
 }
 
 // State returns a limit as stored, without its credit, and its nominal capacity in millitokens. A limit that
-// the image lacks is as configured, and full.
+// the image lacks is as configured, and full; without a configuration it is empty. Slots of past epochs count
+// as free.
 func (r Reading) State(name string) (bucket.State, int64) {
 	if r.Image != nil {
 		if i := r.Image.Set.Index(name); i >= 0 && !r.Image.Limits[i].Ghost {
@@ -180,7 +181,7 @@ func (r Reading) freeSlots(i int) bucket.State {
 }
 
 // Kept returns the amount of a limit that the reading's caller leaves to others, in millitokens: the reserve
-// for a batch call, else 0.
+// for a batch call, else 0. It is 0 too for a limit in shadow, and for one that is not configured.
 func (r Reading) Kept(name string) int64 {
 	if !r.Batch {
 		return 0
@@ -205,8 +206,8 @@ const (
 	sharedFor = 60_000
 )
 
-// IsShared reports whether a bucket still counts as shared at now; seen is the last sign of another process.
-// Both are in ms.
+// IsShared reports whether a bucket counts as shared at now: less than a minute has passed since seen, the last
+// sign of another process. Both are in ms.
 func IsShared(seen, now int64) bool { return now-seen < sharedFor }
 
 // Low reports whether, by the image at the instant at, some limit in amounts is below a tenth of its burst.

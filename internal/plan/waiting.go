@@ -122,8 +122,8 @@ func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed,
 	return h
 }
 
-// plentyBeside returns the amount, in millitokens, that is plenty for others beside an amount: as much, and
-// leastPlenty of refill.
+// plentyBeside returns the amount, in millitokens, that is plenty for others beside an amount. It is as much
+// again, or the refill of 100 ms if that is more; of slots it is as much again.
 func plentyBeside(r bucket.Rate, amount int64) float64 {
 	if r.Period == 0 { // slots
 		return float64(amount)
@@ -138,7 +138,8 @@ func refillTime(r bucket.Rate) float64 {
 }
 
 // IdleTime returns the refill time, in ms, of the tokens that a write of rows leaves, not cut at the burst. It
-// is that of the limit with the shortest time. A batch call does not count the reserve.
+// is that of the limit with the shortest time, infinite if no stored limit is taken from. A batch call does not
+// count the reserve.
 func (rows Rows) IdleTime(batch bool) float64 {
 	idle := math.Inf(1)
 	for i := range rows {
@@ -245,7 +246,8 @@ func spreadOf(n *schema.Note) float64 {
 	return min(n.Spread, mostSpread)
 }
 
-// lanes returns the number of lanes that compete, by the time in which the bucket refills the own line.
+// lanes returns the estimated number of lanes that compete, at least 1. It is the age of the note divided by
+// the time in which the bucket refills the own line.
 func (h Head) lanes(n *schema.Note) float64 { return max(1, ageOf(n)/max(h.Line, 1e-3)) }
 
 // due returns the instant until which the head stands aside, in ms.
@@ -269,7 +271,8 @@ func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float
 	return t, max(h.Exact, min(t.At, full))
 }
 
-// delay returns the delay of a try after its head is due, in ms.
+// delay returns the delay of a try after its head is due, in ms: chance times two spreads. It is 0 if no other
+// lane's waiter was served between the last two tries, and while the lane has a reservation.
 func (c Contest) delay(h Head, n *schema.Note, chance, now float64) float64 {
 	if c.alone || c.hasReservation(n, now) {
 		return 0
@@ -345,7 +348,8 @@ func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *sche
 	}
 }
 
-// nextSpread returns the spread, in ms, after a write that leaves tokens which lay there for idle ms.
+// nextSpread returns the next spread, in ms from 4 to 1000, after a write that leaves tokens which lay there
+// for idle ms. It grows if they lay there for a short time, and shrinks otherwise.
 func (c Contest) nextSpread(h Head, n *schema.Note, idle, now float64) float64 {
 	target := max(idleTarget, idleToken*h.Token)
 	step := max(-1, min(1, (target-idle)/target))

@@ -36,7 +36,8 @@ type Calls struct {
 	Shared bool
 }
 
-// slotTime returns the mean time in ms until a millislot comes back.
+// slotTime returns the mean time in ms until a millislot comes back: the mean duration of calls divided by the
+// burst. It is 2, which is two seconds a slot, before a call has ended.
 func (c Calls) slotTime(r bucket.Rate) float64 {
 	if c.Mean == 0 {
 		return unknownSlot / 1000.
@@ -68,7 +69,8 @@ func (c Contest) SeeSlots(h Head, n *schema.Note, now float64) (Contest, *schema
 	return c, &schema.Note{Until: int64(now), At: int64(now), Lane: c.Lane, Age: age, Spread: max(leastSpread, spreadOf(n))}
 }
 
-// slotDue returns the instant, in ms, until which a head leaves a free slot to others.
+// slotDue returns the instant, in ms, until which a head leaves a free slot to others; its arrival if no other
+// lane competes.
 func (c Contest) slotDue(h Head, n *schema.Note, now float64) float64 {
 	if !c.IsContended(now) {
 		return h.Came

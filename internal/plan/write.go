@@ -195,8 +195,8 @@ func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	return windows
 }
 
-// planSpend decides a spend. It returns false if a spend cannot carry the sums, for example because the expiry is
-// too near. later makes a charge commute with claims.
+// planSpend decides a spend; its kind is Nothing if it changes no limit. It returns false if a spend cannot
+// carry the sums, for example because the expiry is too near. later makes a charge commute with claims.
 //
 //nolint:cyclop // one guard for each amount that few writes carry
 func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {

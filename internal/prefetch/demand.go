@@ -93,8 +93,7 @@ func (s *Stock) RecordTraffic(name string, own, all, now int64) {
 	l.all.add(float64(max(0, own, all)), now, trafficMS)
 }
 
-// shareOfTraffic returns this process's share of the traffic of a limit, above 0 and at most 1; 1 without known
-// traffic.
+// shareOfTraffic returns this process's share of the traffic of a limit, from 0 to 1; 1 without known traffic.
 func (l *limitDemand) shareOfTraffic(now int64) float64 {
 	all := l.all.sumAt(now, trafficMS)
 	if all <= 0 {

@@ -38,10 +38,10 @@ func (s *Stock) IsLow(now int64) bool {
 // Level is the present tokens of a limit in its bucket, and its burst.
 type Level struct{ Level, Burst int64 }
 
-// Want returns the amounts to debit ahead with a write at now, in name order; nil for no prefetch. level
-// returns the bucket after the other amounts of the write, false for a limit that the bucket lacks. Every
-// limit must stay half full. Of the part above half a process takes the share of its traffic. Lapsed tokens
-// are lost to the bucket, so nothing is debited ahead where tokens are scarce.
+// Want lets old tokens lapse, and returns the amounts to debit ahead with a write at now. They are in
+// millitokens of whole tokens and in name order; nil means no prefetch. level returns the bucket after the
+// other amounts of the write, false for a limit that the bucket lacks. Every limit stays half full. Of the part
+// above half a process takes the share of its traffic, because lapsed tokens are lost to the bucket.
 func (s *Stock) Want(level func(name string) (Level, bool), now int64) []plan.Signed {
 	s.Expire(now)
 	if !s.IsLow(now) {

@@ -54,6 +54,7 @@ func (r *Refill) requireRefilled(b *statementBuilder) {
 }
 
 // addLimit adds the change of one limit to the statement, with the conditions under which its values are right.
+// For a quota with alerts it also records the grant.
 func (r *Refill) addLimit(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.requireCompare(a.burst, "=", Number(seen.Burst))

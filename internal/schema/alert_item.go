@@ -62,7 +62,8 @@ func (a *Alert) Start() time.Time { return time.UnixMilli(a.Windows.Start(a.Wind
 // End returns the end of the window.
 func (a *Alert) End() time.Time { return time.UnixMilli(a.Windows.Start(a.Window + 1)) }
 
-// SameWindow reports whether two alerts are of one quota in one window, with one amount.
+// SameWindow reports whether two alerts have the same limit, window, amount and incarnation of the bucket. It
+// compares no thresholds.
 func (a *Alert) SameWindow(b *Alert) bool {
 	return a.Limit == b.Limit && a.Window == b.Window && a.Windows == b.Windows && a.Amount == b.Amount && a.Bucket == b.Bucket
 }
@@ -234,8 +235,8 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 	return quotas
 }
 
-// Reached returns the thresholds, in percent, that the use has reached, in order. It returns nil if the use is
-// below all of them.
+// Reached returns the thresholds, in percent and in order, that the use has reached; nil if there are none. The
+// threshold 100 is reached only if a denial is marked.
 func (q *AlertedQuota) Reached() (percents []int) {
 	for _, p := range q.Percents {
 		if p == WholeQuota && q.Denied || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {

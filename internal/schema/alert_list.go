@@ -20,7 +20,7 @@ func KeysOfAlert(key Key) (k Keys, ok bool) {
 	return k, ok && kind == "ENTITY#" && IsAlert(key)
 }
 
-// AlertTime returns a time as the lists of alerts sort it.
+// AlertTime returns a time as a text in UTC with milliseconds, by which the lists of alerts sort.
 func AlertTime(at time.Time) string { return at.UTC().Format(alertTime) }
 
 // ListedAlert returns the time of the decision of an alert, from its item or its entry in a list, and whether the alert is

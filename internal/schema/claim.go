@@ -22,8 +22,8 @@ type Claim struct {
 	Op    Op
 }
 
-// Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in
-// the image.
+// Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in the
+// image, and with Backs the incarnation too. Each change of a limit adds its own conditions.
 func (c *Claim) Statement() Statement {
 	b := newStatementBuilder()
 	b.recordOp(c.Op)
@@ -58,8 +58,9 @@ func (c *Claim) Statement() Statement {
 	return b.build()
 }
 
-// addToClaim adds a limit's part to a claim, by its kind. Adoptions and replacements require the limit to be as
-// in the image; a removal requires it to be full.
+// addToClaim adds a limit's part to a claim, by the kind of the change. An addition requires the limit to be
+// absent. An adoption, a replacement and the removal of a ghost require it to be as in the image, the removal
+// of a limit that it is full.
 func (c *Change) addToClaim(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	if c.Slots != nil {
@@ -224,8 +225,9 @@ func (b *statementBuilder) dropEpochs(a limitAttrs, list []bucket.Epoch) {
 	}
 }
 
-// setParameters sets the parameters of a limit to c.To. For a quota these are its burst and windows, and,
-// unless it is kept, its open window.
+// setParameters sets the parameters of a limit to c.To: capacity, burst, refill amount and period of a token
+// bucket, the burst alone of slots. Of a quota it sets burst and windows and, unless the quota is kept, its
+// open window.
 func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
 	if c.Slots != nil {
 		b.setValue(a.burst, Number(c.To.Rate.Burst))

@@ -86,7 +86,8 @@ func (o ConfigOwner) Normal() ConfigOwner {
 	return o
 }
 
-// Config returns the key of the owner's configuration item.
+// Config returns the key of the owner's configuration item. An entity or a plan without a resource means its
+// default.
 func (k Keys) Config(o ConfigOwner) Key {
 	switch {
 	case o.Entity != "":
@@ -189,7 +190,8 @@ func ConfigVersion(item Item) int64 {
 	return n
 }
 
-// ConfigUnchanged returns the condition that a configuration item is still as in old; nil for an absent item.
+// ConfigUnchanged returns the condition that a configuration item still has the version of old, or no version
+// if old has none. A nil old requires that there is no item.
 func ConfigUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	version := old[attrConfigVersion]
@@ -308,8 +310,8 @@ type Marks struct {
 	Groups                        []string
 }
 
-// DecodeMarks reads the marks, groups and policy of a configuration item, without its limits. It fails on a
-// malformed mark.
+// DecodeMarks reads the marks, groups and policy of a configuration item, without its limits. An item with the
+// mark Counted is Unlimited too. It fails on a malformed mark.
 func DecodeMarks(item Item) (m Marks, err error) {
 	for _, one := range []struct {
 		name string

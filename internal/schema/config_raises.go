@@ -13,7 +13,8 @@ type ConfigRaise struct {
 	Capacity, PeriodSeconds, Until int64
 }
 
-// putAttributes writes the capacity, period and end of a raise into a configuration item.
+// putAttributes stores a raise in a configuration item: its capacity in whole tokens, its end in Unix seconds,
+// and the period of the limit in seconds. The names of the three attributes contain the limit's name.
 func (r ConfigRaise) putAttributes(item Item) {
 	prefix := kindPrefix + r.Name + "_"
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)

@@ -11,14 +11,15 @@ const (
 	fieldLongest = "l"
 )
 
-// putSlots sets the attributes of a limit of calls in flight in a configuration item.
+// putSlots sets the attributes of a limit of calls in flight in a configuration item: its number, and its hold
+// and longest time in seconds.
 func (l ConfigLimit) putSlots(item Item) {
 	prefix := kindPrefix + l.Name + "_"
 	item[prefix+fieldAllowed], item[prefix+fieldHold], item[prefix+fieldLongest] = Number(l.Capacity), Number(int64(l.Hold/time.Second)), Number(int64(l.Longest/time.Second))
 }
 
-// slotsIn returns the limits of calls in flight of a configuration item, unsorted. It fails for a malformed
-// number.
+// slotsIn returns the limits of calls in flight of a configuration item, with their defaults, unsorted. It
+// fails for a malformed number.
 func slotsIn(item Item) (all []ConfigLimit, err error) {
 	d := decoder{item: item}
 	for attr := range item {

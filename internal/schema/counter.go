@@ -74,7 +74,8 @@ func extrasIn(item Item) (e Extras, size int) {
 	return e, size
 }
 
-// sizeOf returns about the size of a value in an item, in bytes. Numbers count more than they take.
+// sizeOf returns about the size of a text, binary value or number of an item, in bytes; 0 for other types.
+// Numbers count more than they take.
 func sizeOf(value types.AttributeValue) int {
 	switch v := value.(type) {
 	case *types.AttributeValueMemberS:

@@ -20,7 +20,7 @@ const nearlySpent = 10
 // denialAttr returns the attribute of a bucket with the mark of a limit.
 func denialAttr(limit string) string { return byModelPrefix + limit + denialSign }
 
-// markText returns the value of a mark.
+// markText returns the value of a denial mark: the ordinal of the window and the burst in millitokens.
 func markText(window, burst int64) string {
 	return strconv.FormatInt(window, 10) + " " + strconv.FormatInt(burst, 10)
 }
@@ -46,8 +46,9 @@ func (m *Image) LacksDenialMark(limit string) bool {
 	return slices.Contains(percentagesIn(percent).List(), WholeQuota) && !slices.Contains(m.Extras.Marks, limit+denialSign+markText(int64(l.Window), l.Burst))
 }
 
-// MarkDenial returns the update that marks a denial by a quota, if the bucket still has the window and the burst of the
-// image, and is nearly spent. It changes nothing that a condition of another write sees.
+// MarkDenial returns the update that marks a denial by a quota. It fails to apply unless the bucket is the
+// image's incarnation, has its window and burst, and is nearly spent. It changes nothing that a condition of
+// another write sees.
 func (m *Image) MarkDenial(limit string) Statement {
 	i := m.Set.Index(limit)
 	a, l, b := m.Set.attrs[i], &m.Limits[i], newStatementBuilder()

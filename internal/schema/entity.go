@@ -64,9 +64,9 @@ func EntityShard(id string) int {
 	return int(h.Sum32() % EntityShards)
 }
 
-// Item returns the item of an entity record. It is listed among all entities. With a parent it is listed among
-// its children, and without one, after its first child, among the top entities. It keeps unknown attributes of
-// old; old may be nil.
+// Item returns the item of an entity record, listed among all entities. With a parent it is listed among its
+// children, and without one, after its first child, among the top entities. It keeps unknown attributes and the
+// creation time of old; old may be nil.
 func (e EntityRecord) Item(k Keys, old Item) Item {
 	key := k.Meta(e.ID)
 	item := make(Item, len(old)+13)
@@ -130,8 +130,8 @@ func Unattached(record Item) bool {
 	return e.ParentID != "" && e.Detached && Text(record, attrCounts) != noParent
 }
 
-// DecodeEntity reads an entity record. It leaves malformed parts empty: only the parent, the cascade and the
-// plan matter for limits.
+// DecodeEntity reads an entity record. It leaves malformed parts empty, because only the parent, the cascade
+// and the plan matter for limits. An unreadable deletion mark counts as set.
 func DecodeEntity(item Item) EntityRecord {
 	e := DecodeLink(item)
 	e.ID, e.Name, e.Metadata = Text(item, attrEntity), Text(item, attrName), decodeMetadata(item)
@@ -143,7 +143,8 @@ func DecodeEntity(item Item) EntityRecord {
 	return e
 }
 
-// DecodeLink reads only the part of an entity record that limits and chains of parents need.
+// DecodeLink reads only the parent, plan, cascade, detachment and deletion mark of an entity record. An
+// unreadable deletion mark counts as set; other malformed parts are empty or false.
 func DecodeLink(item Item) EntityRecord {
 	e := EntityRecord{ParentID: Text(item, attrParentID), Plan: Text(item, attrPlan)}
 	e.Cascade, _ = readMark(item, attrCascade)
@@ -154,16 +155,16 @@ func DecodeLink(item Item) EntityRecord {
 	return e
 }
 
-// EntityUnchanged returns the condition that an entity's record is still as in old, and got no new child
-// meanwhile; nil for an absent record.
+// EntityUnchanged returns the condition that an entity's record still has the version and creation time of old,
+// and got no new child meanwhile. A nil old requires that there is no record.
 func EntityUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrCreatedAt, attrAdoptions)
 	return b.build()
 }
 
-// LinkUnchanged returns the condition that an entity's record still has the version and the parent of old;
-// nil for an absent record.
+// LinkUnchanged returns the condition that an entity's record still has the version and the parent of old. A
+// nil old requires that there is no record.
 func LinkUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrVersion, attrParentID)
@@ -183,7 +184,8 @@ func Adopt(old Item) Statement {
 	return b.build()
 }
 
-// AdoptNew counts a child of a record that one transaction makes together with the child. It changes the item.
+// AdoptNew sets the count of children in the item of a new record to 1, in place, because one transaction makes
+// the record and its child. It lists a record without a parent among the top entities.
 func AdoptNew(item Item) {
 	item[attrAdoptions] = Number(1)
 	if k, _, id, ok := splitPartition(KeyOf(item).PK); ok && item[GSI1PK] == nil {
@@ -191,8 +193,8 @@ func AdoptNew(item Item) {
 	}
 }
 
-// recordIs requires the named attributes of a record to be as in old, each absent if it is there. A nil old
-// requires an absent record.
+// recordIs requires the named attributes of a record to equal those of old; one that old lacks must be absent.
+// A nil old requires that there is no record.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	if old == nil {
 		b.requireAbsent(PK)

@@ -74,7 +74,7 @@ func (g *GiveBack) shape(b []byte) []byte {
 	return b
 }
 
-// text builds the text of a give-back.
+// text returns the update, condition and names of a give-back, with placeholders in the place of its values.
 func (g *GiveBack) text() *statementText {
 	st := g.buildStatement()
 	text := &statementText{update: st.Update, condition: st.Condition, names: st.Names}

@@ -27,8 +27,9 @@ func (m *Image) alertsOf(limit string) string {
 	return ""
 }
 
-// noteGranted adds to a statement that a quota is granted millitokens in a window, if it has alerts. The mark of a denial
-// goes: the next denial tells anew.
+// noteGranted adds to a statement that a quota is granted millitokens in a window. It also removes the mark of
+// a denial and the grants of other windows. It does nothing for a quota without alerts, and for an amount of 0
+// or less.
 func (m *Image) noteGranted(b *statementBuilder, limit string, window, amount int64) {
 	if m.alertsOf(limit) == "" || amount <= 0 {
 		return

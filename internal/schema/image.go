@@ -265,7 +265,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	return m, nil
 }
 
-// setValues returns the shared LimitSet of an item's limits. It returns an *UnknownKind for a limit of an unknown
+// setOf returns the shared LimitSet of an item's limits. It returns an *UnknownKind for a limit of an unknown
 // kind.
 func (r *LimitSets) setOf(item Item) (*LimitSet, error) {
 	if unknown := UnknownState(item); unknown != nil {
@@ -276,7 +276,7 @@ func (r *LimitSets) setOf(item Item) (*LimitSet, error) {
 }
 
 // describes reports whether the item's limits are exactly those of the set, each with all its attributes, and
-// none is of an unknown kind.
+// none of an unknown kind. Attributes of passed amounts, lives and epochs do not matter.
 func (s *LimitSet) describes(item Item) bool {
 	count := 0
 	for name := range item {
@@ -354,8 +354,8 @@ func (m *Image) SlotsOf(name string) *Stored {
 	return nil
 }
 
-// FreeSlots returns the number of free slots of limit i at now, including the taken slots of past epochs. hold
-// and now are in ms.
+// FreeSlots returns the free slots of limit i at now, in thousandths of a slot. The taken slots of past epochs
+// count as free. hold and now are in ms.
 func (m *Image) FreeSlots(i int, hold, now int64) int64 {
 	return m.Limits[i].Tokens + bucket.PastSlots(m.Epochs(i), hold, now)
 }

@@ -46,8 +46,8 @@ func (d *decoder) counter(name string) int64 {
 	return n
 }
 
-// number returns an integer attribute; false if it is absent or not a number. A malformed value sets d.err,
-// unless d.err is set.
+// number returns an integer attribute; false if it is absent or not of type N. A value that is no int64 returns
+// true. Anything malformed sets d.err, unless d.err is set.
 func (d *decoder) number(name string) (int64, bool) {
 	switch v := d.item[name].(type) {
 	case nil:

@@ -78,7 +78,8 @@ func DecodeLease(item Item) (Lease, error) {
 	return l, d.err
 }
 
-// LeaseUnchanged returns the condition that a lease is still as in its item; nil for an absent item.
+// LeaseUnchanged returns the condition that a lease still has the fence and the end of its item. A nil old
+// requires that there is no item.
 func LeaseUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	b.recordIs(old, attrFence, attrLeaseUntil)

@@ -114,8 +114,9 @@ type LegacyBucket struct {
 	Unchanged Statement
 }
 
-// DecodeLegacyBucket reads an item that LegacyOf named a bucket. It fails for a malformed one, because a
-// skipped limit would start full.
+// DecodeLegacyBucket reads an item that LegacyOf named a bucket, in millitokens and ms, with the condition that
+// it is still as read. A missing capacity is the burst. It fails for a malformed item, because a skipped limit
+// would start full.
 func DecodeLegacyBucket(item Item) (LegacyBucket, error) {
 	b := LegacyBucket{Key: KeyOf(item)}
 	var ok bool

@@ -47,8 +47,8 @@ func seconds(n int64) time.Duration {
 // IsQuota reports whether the limit is a calendar quota, not a token bucket.
 func (l ConfigLimit) IsQuota() bool { return l.Window != "" }
 
-// WithDefaults returns the limit with defaults in unset fields and its alerts sorted. Burst and refill amount
-// become the capacity, a quota's zone UTC, and Longest of slots an hour or the hold.
+// WithDefaults returns the limit with defaults in unset fields. Burst and refill amount become the capacity, a
+// quota's zone UTC, and Longest of slots an hour, or the hold if that is longer.
 func (l ConfigLimit) WithDefaults() ConfigLimit {
 	l.Burst, l.RefillAmount = cmp.Or(l.Burst, l.Capacity), cmp.Or(l.RefillAmount, l.Capacity)
 	if l.IsQuota() {

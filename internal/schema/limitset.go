@@ -18,8 +18,9 @@ const (
 	bucketPrefix = "b_"
 )
 
-// BucketAttributes returns the names of the attributes that writes of buckets use, as patterns in which *
-// stands for any text. Attributes of limits, blocks and parents never match them.
+// BucketAttributes returns the names of the attributes of buckets and their limits, as patterns in which *
+// stands for any text. Attributes of configured limits, blocks and parents never match them. It leaves out
+// notes of waiters, units, alerts and counters by model.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
 	return append(append(names, opAttrs[:]...), bucketPrefix+"*", quotaPrefix+"*", slotsPrefix+"*", attrPause)
@@ -158,8 +159,8 @@ func NamesAlone(names []string) *LimitSet { return &LimitSet{Names: names} }
 // its first use.
 func (r *LimitSets) Of(names []string) *LimitSet { return r.OfKinds(names, nil) }
 
-// OfKinds returns the shared LimitSet of the sorted names, and makes and caches it if it is new. The names in
-// quotas are quotas, those in slots limit calls in flight, and the others are token buckets.
+// OfKinds returns the shared LimitSet of the sorted names, and makes it if it is new. The names in quotas are
+// quotas, those in slots limit calls in flight, and the others are token buckets. It caches at most 1,024 sets.
 func (r *LimitSets) OfKinds(names, quotas []string, slots ...string) *LimitSet {
 	key := strings.Join(names, "#") // '#' is not allowed in names
 	if len(quotas) > 0 {

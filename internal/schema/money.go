@@ -98,7 +98,8 @@ func withParts(update, verb string, parts []string) string {
 	return update + " " + verb + list
 }
 
-// attributes calls set with the attributes of money in a new bucket.
+// attributes calls set with the name and value of each attribute of money and alerts in a new bucket: units,
+// alerts and counters by model.
 func (m *Money) attributes(set func(name string, value types.AttributeValue)) {
 	for _, limit := range m.Begun {
 		set(unitAttr(limit), String(money))

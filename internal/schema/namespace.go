@@ -36,7 +36,8 @@ type NamespaceRecord struct {
 	Version int64
 }
 
-// Namespace returns the key of the namespace's record; ok is false for the layout without a namespace.
+// Namespace returns the key of the namespace's record, also for the keys of this project's own counters. ok is
+// false for the layout without a namespace.
 func (k Keys) Namespace() (key Key, ok bool) {
 	space := strings.TrimSuffix(k.prefix, ownPrefix)
 	return Key{space + "SYSTEM#", skNamespace}, space != ""
@@ -96,7 +97,8 @@ func DecodeNamespace(item Item) (n NamespaceRecord, ok bool) {
 	return n, true
 }
 
-// NamespaceUnchanged returns the condition that a record is still as in old; nil for an absent record.
+// NamespaceUnchanged returns the condition that a namespace's record still has the version of old, or no
+// version if old has none. A nil old requires that there is no record.
 func NamespaceUnchanged(old Item) Statement {
 	b := newStatementBuilder()
 	switch version := old[attrChangeCount]; {

@@ -20,8 +20,8 @@ const WholeQuota = 100
 // the empty set. The lowest percentage is in the lowest byte.
 type Percentages int64
 
-// PercentagesOf returns the set of percentages, in any order. Limits with a percentage below 1 or above 100, or with more
-// than 8, are refused where they are used.
+// PercentagesOf returns the set of percentages, given in any order, without repetitions. For a percentage below
+// 1 or above 100, or for more than 8, it returns an invalid set: a limit with it is refused where it is used.
 func PercentagesOf(percent ...int) (set Percentages) {
 	all := slices.Compact(slices.Sorted(slices.Values(percent)))
 	if len(all) > mostPercentages || len(all) > 0 && (all[0] < 1 || all[len(all)-1] > WholeQuota) {
@@ -33,7 +33,8 @@ func PercentagesOf(percent ...int) (set Percentages) {
 	return set
 }
 
-// List returns the percentages in ascending order; nil for the empty set.
+// List returns the percentages in ascending order. It returns nil for the empty set, and -1 alone for an
+// invalid one.
 func (s Percentages) List() (percent []int) {
 	if s < 0 {
 		return []int{-1}

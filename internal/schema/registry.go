@@ -79,7 +79,7 @@ func ResourceNames(item Item) []string {
 }
 
 // Uncount returns the update that removes a resource's count of entities with limits. It fails to apply while
-// the count is above 0.
+// the count is above 0, and if there is none.
 func Uncount(resource string) Statement {
 	b := newStatementBuilder()
 	b.drop(resource)

@@ -33,7 +33,7 @@ func (s *Spend) Statement() Statement {
 	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).withValues(s.operands(room[:0]))
 }
 
-// addSlotMoves reports whether the write changes a limit of calls in flight.
+// movesSlots reports whether the write changes a limit of calls in flight.
 func (s *Spend) movesSlots() bool {
 	return slices.ContainsFunc(s.Limits, func(c Change) bool { return c.Slots != nil })
 }
@@ -107,7 +107,8 @@ func (s *Spend) shape(b []byte) []byte {
 	return b
 }
 
-// slotsOperands appends the values of slotsText.
+// slotsOperands appends the values of a limit of calls in flight to o, in the order of the placeholders of
+// slotsText.
 func (c *Change) slotsOperands(o []operand) []operand {
 	o = append(o, operand{number: c.Add})
 	if c.HasLow {

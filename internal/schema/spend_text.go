@@ -90,7 +90,8 @@ func (c *Change) passedText(b *statementBuilder, a limitAttrs, take func() strin
 	}
 }
 
-// quotaText adds a quota's part to the text of a spend: its window, and its least tokens.
+// quotaText adds a quota's part to the text of a spend: the changes of its tokens and counters, and the
+// conditions on its window and least tokens.
 func (c *Change) quotaText(b *statementBuilder, a limitAttrs, take func() string) {
 	b.requireExists(a.burst)
 	b.add = append(b.add, b.name(a.tokens)+" "+take(), b.name(a.consumed)+" "+take())

@@ -63,8 +63,8 @@ type TailCheckpoint struct {
 }
 
 // Advance returns the statement that stores the checkpoint, with an expiry TailCheckpointKept after now (Unix
-// seconds). It fails to apply if the stored checkpoint is further, or at the same number and this one is not
-// Finished.
+// seconds). It fails to apply if the stored checkpoint is finished or further, or at the same number and this
+// one is not Finished.
 func (c TailCheckpoint) Advance(now int64) Statement {
 	b := newStatementBuilder()
 	seq, _ := Sequence("0" + c.Number)

@@ -75,7 +75,7 @@ func decodeBuckets(d *decoder) UsageBuckets {
 }
 
 // InNewBucket returns the span of a counter in a new bucket, after the counter of the old one was at last.
-// First is added to Missing; unless last is 0, it is added to Dropped and Unseen grows by one.
+// First is added to Missing. Unless last is 0, last is added to Dropped and Unseen grows by one.
 func (s UsageSpan) InNewBucket(last int64) UsageSpan {
 	s.Missing += s.First
 	return s.addUnseenEnd(last)

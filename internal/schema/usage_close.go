@@ -111,7 +111,8 @@ func (s UsageSum) LaterThan(stored Item) int64 {
 	return kept.Made
 }
 
-// markClosed marks an item as closed and sets the entity's parent and plan, each if it has one.
+// markClosed marks an item as closed, in place, and sets the entity's parent and plan in it, each if it has
+// one.
 func markClosed(item Item, p UsagePlace) {
 	item[attrClosed] = &types.AttributeValueMemberBOOL{Value: true}
 	if p.Parent != "" {

@@ -59,7 +59,8 @@ type UsageSeries struct {
 	Window   UsageWindow
 }
 
-// Partition returns the partition key of the series: the item collection of its entity, plan or resource.
+// Partition returns the partition key of the series: that of its resource or plan, of its entity, or of the
+// parent for a sum of children.
 func (s UsageSeries) Partition(k Keys) string {
 	switch s.Kind {
 	case UsageOfResource:

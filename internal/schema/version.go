@@ -132,6 +132,7 @@ const (
 )
 
 // Standing returns the relation of the record's layout to a client with the given layout and version.
+// ClientTooOld goes before all others, and a record without a layout is Missing.
 func (v VersionRecord) Standing(layout, client string) Standing {
 	theirs, readable := parseVersion(v.Schema)
 	ours, _ := parseVersion(layout)

@@ -160,8 +160,9 @@ func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
 	return err
 }
 
-// ProbeTable checks that the table takes writes. It probes a bucket that never exists, so that it disturbs no
-// caller. The bucket differs each time, so that the probes reach every partition.
+// ProbeTable checks that the table takes writes, with an error as Probe has it. It probes a bucket that never
+// exists, so that it disturbs no caller. The bucket differs each time, so that the probes reach every
+// partition.
 func (b *Buckets) ProbeTable(ctx context.Context) error {
 	return b.Probe(ctx, b.Keys.Bucket("probe-"+rand.Text(), "probe").Attributes())
 }

@@ -65,9 +65,10 @@ func (o *Takeover) wasChecked(place string) bool {
 // mostLooks bounds the number of owners with limits read at once.
 const mostLooks = 16
 
-// ReadLimits returns the limits of owners in the older layout. looked is true if it asked the table.
-// Configurations read earlier may then be out of date, because another process may have converted the limits.
-// It leaves out plans, and owners that were found to have none lately.
+// ReadLimits returns the limits of owners in the older layout, by the key of today's configuration; nil once
+// the table has lost all such items. looked is true if it asked the table: configurations read earlier may then
+// be out of date, because another process may have converted the limits. It leaves out plans, and owners
+// without such limits at the last look.
 func (o *Takeover) ReadLimits(ctx context.Context, owners ...schema.ConfigOwner) (older legacy.Limits, looked bool, err error) {
 	if o.layout.CompositeOnly() {
 		return nil, false, nil
@@ -136,7 +137,7 @@ func UnreadableError(err error) error {
 }
 
 // ConvertConfig converts the limits of an owner to today's layout, if they are in the older one, and logs that.
-// It asks the table at most once per layout.TTL.
+// It asks the table at most once per owner and layout.TTL, and never for plans.
 func (o *Takeover) ConvertConfig(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
@@ -182,9 +183,9 @@ func (o *Takeover) wrapMalformed(err error) error {
 	return err
 }
 
-// convertInsteadOfCreate converts the older layout's items of a bucket that is to be created. If there are any,
-// it returns a refusal with the converted bucket, so that the caller decides again. ok is false if there are
-// none, and the bucket may be created.
+// convertInsteadOfCreate converts the older layout's items of a bucket that is to be created. It then returns a
+// refusal with the converted bucket, so that the caller decides again, or the failure. ok is false without such
+// items, and the bucket may be created.
 func (o *Takeover) convertInsteadOfCreate(ctx context.Context, entity, resource string, hint *schema.LimitSet, slot int) (a lane.Answer, ok bool) {
 	turned, v, err := o.Turner.BucketOnce(ctx, o.bucketOf(entity, resource))
 	if v == ddb.Landed {
@@ -207,8 +208,9 @@ func (o *Takeover) convertInsteadOfCreate(ctx context.Context, entity, resource 
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}, true
 }
 
-// convertInsteadOfCreates converts the older layout's items of the buckets that a transaction creates. If there
-// are any, it returns a refusal of the transaction with the converted buckets.
+// convertInsteadOfCreates converts the older layout's items of the buckets that a transaction creates. It then
+// returns a refusal with the images of the converted buckets by their place. Without such items it returns
+// Landed, and after a failure the first one.
 func (o *Takeover) convertInsteadOfCreates(ctx context.Context, creates map[int]*schema.Create, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	images := map[int]*schema.Image{}
 	for i, c := range creates {

@@ -69,8 +69,9 @@ func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal,
 }
 
 // Try sends a proposal once, as a transaction, because the SDK gives that a client token that stays the same
-// when it retries. attempt is its number among the attempts of the change, from 1. again is true after a
-// conflict or throttling, once it has waited: the caller must propose again, from new reads.
+// when it retries; without writes it does nothing. attempt is its number among the attempts of the change, from
+// 1. again is true after a conflict or throttling, once it has waited: the caller must propose again, from new
+// reads.
 func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (again bool, err error) {
 	if len(p.Writes) == 0 {
 		return false, nil

@@ -13,7 +13,8 @@ type Calendar struct{ Zone *time.Location }
 // UTC reports whether days and months are those of UTC, as sums in the table are.
 func (c Calendar) UTC() bool { return c.Zone == time.UTC }
 
-// Floor returns the beginning of the window that contains an instant.
+// Floor returns the beginning of the window that contains an instant, in the calendar's zone. Hours begin at
+// full hours of UTC in every zone.
 func (c Calendar) Floor(w schema.UsageWindow, at time.Time) time.Time {
 	at = at.In(c.Zone)
 	year, month, day := at.Date()
@@ -31,7 +32,7 @@ func (c Calendar) Floor(w schema.UsageWindow, at time.Time) time.Time {
 	return start
 }
 
-// Next returns the beginning of the window after the one that begins at start.
+// Next returns the beginning of the window after the one that begins at start, in the calendar's zone.
 func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 	year, month, day := start.In(c.Zone).Date()
 	switch w {

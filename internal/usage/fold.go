@@ -129,8 +129,8 @@ type folding struct {
 	moved int64
 }
 
-// endUnseen marks all counters as ended without a record. The next change is of another bucket under the same
-// key.
+// endUnseen ends all counters without a record: their last values go into Dropped. The next change is of
+// another bucket under the same key, where the first spans of limits begin at 0.
 func (t *folding) endUnseen() {
 	t.other = true
 	for _, s := range t.spans {
@@ -138,7 +138,8 @@ func (t *folding) endUnseen() {
 	}
 }
 
-// addChange adds a change to the spans of its limits. It skips counters that did not change.
+// addChange adds a change to the spans of its limits. The last value of a counter that ended goes into Dropped,
+// not into Net. It skips counters that did not change.
 func (t *folding) addChange(c Change) {
 	for name, old := range c.Old {
 		now, there := c.New[name]

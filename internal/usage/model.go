@@ -34,7 +34,7 @@ func dropSmallModels(net map[string]int64, all []map[string]int64) {
 }
 
 // ByModel returns the consumption by limit and model, in millitokens, from the counters of a sum; nil without
-// any.
+// any. It leaves out models with 0, and includes amounts that a level above counted too.
 func ByModel(net map[string]int64) map[string]map[string]int64 {
 	var all map[string]map[string]int64
 	for _, counter := range slices.Sorted(maps.Keys(net)) {

@@ -24,9 +24,9 @@ func DecodeBucket(item schema.Item) (Bucket, error) {
 	return Bucket{counters, schema.BucketIncarnation(item)}, err
 }
 
-// countsFrom returns the value of the bucket's counter up to which snapshots include it, given its last seen
-// end. It is 0 if that end belongs to an earlier bucket.
-func (b Bucket) countsFrom(end End) int64 {
+// lastSeenValue returns the value of a bucket's counter up to which snapshots include it, given the counter's
+// last seen end. It is 0 if that end belongs to an earlier bucket.
+func (b Bucket) lastSeenValue(end End) int64 {
 	if schema.OtherBucket(end.Bucket, b.Of) {
 		return 0
 	}
@@ -40,7 +40,7 @@ func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {
 		if _, known := seen[name]; known || !schema.IsByModel(name) { // an unknown counter by model waits for its next record
-			addTo(pending, name, n-b.countsFrom(seen[name]))
+			addTo(pending, name, n-b.lastSeenValue(seen[name]))
 		}
 	}
 	for name, end := range seen {

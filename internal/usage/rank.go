@@ -28,8 +28,9 @@ func NewRanking() *Ranking {
 	return &Ranking{largest: map[[2]string][]schema.Ranked{}, parents: map[string]bool{}}
 }
 
-// AddEntry adds an entity's consumption to the rankings of its resource and limits, and notes its parent.
-// Consumption of 0 or less is left out.
+// AddEntry adds an entity's consumption to the rankings of its resource and limits, and notes its parent. It
+// leaves out consumption of 0 or less, and consumption by model. It keeps at least the 200 largest entities of
+// each.
 func (r *Ranking) AddEntry(e Entry) {
 	if e.Place.Parent != "" {
 		r.parents[e.Place.Parent] = true
@@ -77,8 +78,8 @@ func sortRanked(entities []schema.Ranked) []schema.Ranked {
 	return entities
 }
 
-// MergeRankings sums the rankings of several hours by limit, the largest entity first. An entity's sum lacks
-// the hours in which it was not ranked.
+// MergeRankings sums the rankings of several hours by limit, in millitokens, the largest entity first. An
+// entity's sum lacks the hours in which it was not ranked.
 func MergeRankings(hours []schema.UsageRanking) map[string][]schema.Ranked {
 	sums := map[string]map[string]int64{}
 	for _, hour := range hours {

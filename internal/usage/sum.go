@@ -31,8 +31,8 @@ func sumMaps(s *schema.UsageSum) []map[string]int64 {
 	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
 
-// EntryOf returns the usage of an entity and resource in a snapshot, with the gaps and unseen ends that the
-// breaks show before it.
+// EntryOf returns the usage of an entity and resource in a snapshot. The gaps and unseen ends before the hour
+// come from breaks, not from the snapshot.
 func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.UsagePlace, breaks []Break) Entry {
 	sum := NewTally()
 	u.Gaps = Gaps(breaks)
@@ -181,8 +181,8 @@ func (s *Sums) SumOf(series schema.UsageSeries) *schema.UsageSum {
 	return s.sums[series]
 }
 
-// AddSum adds the sum of a shorter window to that of its series. The sums of a series must come in the order of
-// time, because the place of the last one stays.
+// AddSum adds the sum of a shorter window to that of its series, whose number of entities becomes the larger of
+// both. The sums of a series must come in the order of time, because the place of the last one stays.
 func (s *Sums) AddSum(shorter schema.UsageSum) {
 	series := shorter.UsageSeries
 	series.Window = s.Window

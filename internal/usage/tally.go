@@ -13,8 +13,8 @@ func NewTally() schema.UsageSum {
 	}
 }
 
-// AddSnapshot adds the growth of a snapshot's counters, and the gap before it, to a sum. It does not count the
-// entity.
+// AddSnapshot adds a snapshot's consumption to a sum, with the growth of its counters without a record. That
+// growth counts in Unrecorded too. It does not count the entity.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	addUnits(&to.Units, u.Units)
 	for name, s := range u.Spans {

@@ -39,7 +39,7 @@ type Problems []Problem
 // and tries again.
 const mostShown = 50
 
-// Error returns a line for each of the first 50 problems, and the number of the others.
+// Error returns a line for each of the first 50 problems, and a last line with the number of the others.
 func (p Problems) Error() string {
 	lines := make([]string, 0, min(len(p), mostShown)+1)
 	for i, problem := range p {
@@ -52,7 +52,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// SortInPlace sorts the problems into the order of the file, in place, and returns them.
+// SortInPlace sorts the problems by line, column and text, in place, and returns them.
 func (p Problems) SortInPlace() Problems {
 	slices.SortStableFunc(p, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column), cmp.Compare(a.Text, b.Text))

@@ -36,13 +36,14 @@ type Form struct {
 // Place is a position in a file, from 1; the zero Place is the file as a whole.
 type Place struct{ Line, Column int }
 
-// placeIn returns the line and the column of the i-th byte of a text.
-func placeIn(data []byte, i int) Place {
+// placeOfByte returns the line and the column of the i-th byte of a text, both from 1; columns count
+// characters.
+func placeOfByte(data []byte, i int) Place {
 	start := bytes.LastIndexByte(data[:i], '\n') + 1
 	return Place{bytes.Count(data[:i], []byte("\n")) + 1, utf8.RuneCount(data[start:i]) + 1}
 }
 
-// PlaceOf returns the line and the column at which a node begins.
+// PlaceOf returns the line and the column, from 1, at which a node begins in its file.
 func PlaceOf(n *yaml.Node) Place { return Place{n.Line, n.Column} }
 
 // Reader fills values from the YAML of one file.
@@ -59,8 +60,9 @@ type Reader struct {
 	known   map[reflect.Type]fields // of types that were met
 }
 
-// DecodeFile decodes data, the content of a file, into the value that to points to. The returned reader has the
-// problems and the places of keys. file is the name of the file in problems.
+// DecodeFile decodes data, the content of a YAML file, into the value that to points to, and continues after
+// problems. The returned reader has the problems and the places of keys. file is the name of the file in
+// problems.
 func DecodeFile(file string, data []byte, form Form, to any) *Reader {
 	r := &Reader{
 		Form: form, Places: map[string]Place{}, file: file, wronged: map[string]bool{}, left: 1<<18 + 2*len(data),
@@ -72,8 +74,8 @@ func DecodeFile(file string, data []byte, form Form, to any) *Reader {
 	return r
 }
 
-// ProblemAt returns a Problem of the value at a path, with a formatted text and the place of its key. It does
-// not add it to r.Problems.
+// ProblemAt returns a Problem of the value at a path, with a formatted text and the place of its key. For an
+// unknown path the place is the whole file. It does not add it to r.Problems.
 func (r *Reader) ProblemAt(path, format string, args ...any) Problem {
 	at := r.Places[path]
 	return Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)}
@@ -83,7 +85,7 @@ func (r *Reader) ProblemAt(path, format string, args ...any) Problem {
 // all paths above it as wrong.
 func (r *Reader) AddProblem(at Place, path, format string, args ...any) {
 	r.Problems = append(r.Problems, Problem{r.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)})
-	for more := path != ""; more; path, more = cutLast(path) {
+	for more := path != ""; more; path, more = parentPath(path) {
 		r.wronged[path] = true
 	}
 }
@@ -91,14 +93,15 @@ func (r *Reader) AddProblem(at Place, path, format string, args ...any) {
 // IsWrong reports whether a problem was added at or below a path.
 func (r *Reader) IsWrong(path string) bool { return r.wronged[path] }
 
-// cutLast returns a path without its last key; false if it has only one.
-func cutLast(path string) (string, bool) {
+// parentPath returns a path without its last key and true. It returns "" and false for a path of one key.
+func parentPath(path string) (string, bool) {
 	i := strings.LastIndexByte(path, '.')
 	return path[:max(i, 0)], i >= 0
 }
 
-// parseDocument parses a file and returns the root value of its only document; nil for a file without one. It
-// adds a problem for invalid input, for a second document, and for an empty file unless that is allowed.
+// parseDocument parses a file and returns the root value of its only document; nil without one or after a
+// problem. It adds a problem for invalid input, for a second document, and for an empty file unless that is
+// allowed.
 func (r *Reader) parseDocument(data []byte) *yaml.Node {
 	if !r.isText(data) {
 		return nil
@@ -126,8 +129,8 @@ func (r *Reader) parseDocument(data []byte) *yaml.Node {
 	}
 }
 
-// isText reports whether data has at most MaxSize bytes and is UTF-8 without control characters. If not, it
-// adds a problem.
+// isText reports whether data has at most MaxSize bytes and is UTF-8 without control characters other than tab
+// and line ends. If not, it adds one problem.
 func (r *Reader) isText(data []byte) bool {
 	if len(data) > MaxSize {
 		r.AddProblem(Place{}, "", "has %d bytes, and a file has at most %d: split it into several, each with a name of its own", len(data), MaxSize)
@@ -136,7 +139,7 @@ func (r *Reader) isText(data []byte) bool {
 	for i := 0; i < len(data); {
 		c, size := utf8.DecodeRune(data[i:])
 		if c == utf8.RuneError && size == 1 || unicode.IsControl(c) && !strings.ContainsRune("\n\r\t", c) {
-			r.AddProblem(placeIn(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
+			r.AddProblem(placeOfByte(data, i), "", "has the byte 0x%02x, which is no text: save the file as UTF-8, and write control characters as \"\\u0085\"", data[i])
 			return false
 		}
 		i += size
@@ -144,13 +147,13 @@ func (r *Reader) isText(data []byte) bool {
 	return true
 }
 
-// addSyntaxProblem adds a problem for input that is not YAML. It corrects the line: the YAML library reports
-// the line before for errors of its parser, and no line for the first.
+// addSyntaxProblem adds a problem for input that is not YAML, by err of the YAML library. It corrects the line:
+// the library reports the line before for errors of its parser, and no line for the first.
 func (r *Reader) addSyntaxProblem(err error, data []byte) {
 	text, at := strings.TrimPrefix(err.Error(), "yaml: "), Place{1, 1}
 	if name, ok := strings.CutPrefix(text, "unknown anchor '"); ok {
 		name, _, _ = strings.Cut(name, "'")
-		r.AddProblem(placeIn(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s has no anchor: write &%s above it, or the value itself", name, name)
+		r.AddProblem(placeOfByte(data, max(bytes.Index(data, []byte("*"+name)), 0)), "", "*%s has no anchor: write &%s above it, or the value itself", name, name)
 		return
 	}
 	if _, err := fmt.Sscanf(text, "line %d:", &at.Line); err == nil {
@@ -162,8 +165,8 @@ func (r *Reader) addSyntaxProblem(err error, data []byte) {
 	r.AddProblem(at, "", "is no YAML from here on (%s): look for a bracket, a quote or an indentation that does not fit, and indent with spaces", text)
 }
 
-// Resolve returns the node, or the node that it is an alias of. It returns nil, with a problem, for a node with
-// a tag, and once aliases have made the file too large.
+// Resolve returns the node, or the node that it is an alias of, and counts it as read. It returns nil, with a
+// problem, for a node with a tag, and once aliases have made the file too large.
 func (r *Reader) Resolve(n *yaml.Node, path string) *yaml.Node {
 	at := PlaceOf(n)
 	if n.Kind == yaml.AliasNode {
@@ -179,8 +182,8 @@ func (r *Reader) Resolve(n *yaml.Node, path string) *yaml.Node {
 	return n
 }
 
-// countValues counts n more values as read. It returns false once they are too many, and adds a problem the
-// first time.
+// countValues subtracts n from the number of values that may still be read. It returns false once that is used
+// up, and adds a problem the first time.
 func (r *Reader) countValues(n int, at Place, path string) bool {
 	before := r.left
 	r.left -= n
@@ -193,8 +196,9 @@ func (r *Reader) countValues(n int, at Place, path string) bool {
 // Entry is a key of a mapping with its value.
 type Entry struct{ Key, Value *yaml.Node }
 
-// Entries returns the entries of a mapping, and then those merged by <<, except keys that the mapping has
-// itself. It adds problems for invalid and repeated keys.
+// Entries returns the entries of a mapping in order, and then those merged by <<, except keys that the mapping
+// has itself. It leaves out invalid and repeated keys and adds a problem for each. It returns nil if the file
+// has too many values.
 func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	if r.open[n] {
 		r.AddProblem(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")
@@ -248,7 +252,8 @@ func (r *Reader) mergedEntries(values []*yaml.Node, path string) (out []Entry) {
 	return out
 }
 
-// fillValue decodes a node into v, by v's type. It adds problems under path.
+// fillValue decodes a node into v, by v's type, and makes a value for a nil pointer. It adds problems under
+// path, and then leaves v partly filled. If the form allows empty values, an empty node changes nothing.
 func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	if r.Empty == "" && isNull(n) {
 		return
@@ -283,7 +288,8 @@ func (r *Reader) fillValue(v reflect.Value, n *yaml.Node, path string) {
 	}
 }
 
-// fillNames appends a list of texts to *to. It returns the problem of the node as a text, or "".
+// fillNames appends a list of texts to *to. It returns the problem of the node as a text, and "" without one;
+// texts before a wrong item stay.
 func (r *Reader) fillNames(to *[]string, n *yaml.Node, path string) string {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 && r.Empty != "" {
 		return "is no list: write one, such as [one, two], or leave the key out"
@@ -300,7 +306,8 @@ func (r *Reader) fillNames(to *[]string, n *yaml.Node, path string) string {
 	return ""
 }
 
-// fillScalar decodes a text into v, by v's type. It returns the problem of the text, or "".
+// fillScalar decodes a text into v, by v's type; types of the form's own go to Form.Scalar. It returns the
+// problem of the text, and "" without one.
 func (r *Reader) fillScalar(v reflect.Value, n *yaml.Node) (reason string) {
 	switch to := v.Addr().Interface().(type) {
 	case *string:
@@ -323,8 +330,9 @@ func IsQuoted(n *yaml.Node) bool {
 	return n.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle) != 0
 }
 
-// fillMapping decodes a mapping into v, a struct or a map, and notes the places of its keys. It adds problems
-// for unknown keys and invalid values, and returns the problem of the node itself as a text, or "".
+// fillMapping decodes a mapping into v, a struct or a new map, and stores the places of its keys in r.Places.
+// It adds problems for unknown keys and invalid values. It returns the problem of the node itself as a text,
+// and "" without one.
 func (r *Reader) fillMapping(v reflect.Value, n *yaml.Node, path string) string {
 	help := r.Help(v.Interface())
 	switch {
@@ -347,7 +355,7 @@ func (r *Reader) fillMapping(v reflect.Value, n *yaml.Node, path string) string 
 			v.SetMapIndex(reflect.ValueOf(name), one)
 			continue
 		}
-		fields := r.fieldsOf(v.Type())
+		fields := r.structFields(v.Type())
 		if i, known := fields.index[name]; known {
 			r.fillValue(v.FieldByIndex(i), e.Value, at)
 		} else {
@@ -363,8 +371,9 @@ type fields struct {
 	index map[string][]int
 }
 
-// fieldsOf returns the fields of a struct type by their yaml tags, and caches them.
-func (r *Reader) fieldsOf(t reflect.Type) fields {
+// structFields returns the fields of a struct type by the names in their yaml tags, and caches them. Fields
+// without such a name are left out.
+func (r *Reader) structFields(t reflect.Type) fields {
 	f, met := r.known[t]
 	if met {
 		return f

@@ -62,9 +62,9 @@ func (a Adjustment) validate() error {
 	return nil
 }
 
-// applyAdjustment applies the adjustment a once under its id, with by as the author, and waits for the write.
-// It returns a with its id, app, day and time set. A repetition returns the first adjustment, marked
-// Duplicate. The same id with other contents is ErrConflict.
+// applyAdjustment validates the adjustment a, registers its app, applies a once under its id, and waits for the
+// write. It returns a with its id, app, day and time set; a repetition returns the first adjustment, marked
+// Duplicate. Bad fields are a *fault.ValidationError, and the same id with other contents is ErrConflict.
 func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Adjustment) (Adjustment, error) {
 	if a.ID == "" {
 		a.ID = store.NewID()
@@ -110,8 +110,8 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 	return a, nil
 }
 
-// newAdjustment returns the operation that applies a to the counters of its day, with its audit event. With
-// anyDay, an adjustment with the same id counts as a repetition whatever its day.
+// newAdjustment returns the operation that applies a to the counters of its day, with its audit event; it
+// writes nothing. With anyDay, an adjustment with the same id counts as a repetition whatever its day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
 	event, err := desk.newEvent(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.eventFields())
@@ -155,7 +155,8 @@ func (c *charges) listAdjustments(ctx context.Context, org, app string) iter.Seq
 	}
 }
 
-// eventFields returns the fields of the adjustment's audit event.
+// eventFields returns the fields of the adjustment's audit event: its id, label, day, change in micro-dollars,
+// and reason.
 func (a Adjustment) eventFields() trail.Fields {
 	return trail.Fields{"id": a.ID, "label": a.Label, "day": a.Day, "delta_micros": a.DeltaMicros, "reason": a.Reason}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// putOrg creates an organisation or replaces its configuration, with defaults for empty fields,
-// and returns the stored one. It then drops the organisation's cached configurations. It returns
-// ErrConflict unless org.Version permits the replacement.
+// putOrg creates an organisation or replaces its configuration, with defaults for empty fields, and returns the
+// stored one. It returns a *fault.ValidationError for a bad field, and ErrConflict unless org.Version permits
+// the replacement. It drops the organisation's cached configurations, even after a failed write.
 func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
 	org = org.withDefaults()
 	if err := org.validate(); err != nil {
@@ -61,8 +61,9 @@ func (c configItem) checkVersion(what string, version int64) error {
 	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
 }
 
-// decideOrg returns the new item of an organisation and the change that stores it. writer is the id of this
-// PUT. The change is nil if an earlier try of the PUT, without an answer, has stored it.
+// decideOrg reads the stored organisation and returns its new item with the change that stores it; it writes
+// nothing. It fails with ErrConflict for a wrong version, and with a *fault.ValidationError if an app would
+// become invalid. The change is nil if an earlier try of this PUT, with writer as its id, has stored the item.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
 	seen, err := adm.loadBeforePut(ctx, org.ID)
@@ -129,8 +130,8 @@ func (adm *administration) loadBeforePut(ctx context.Context, org string) (orgIt
 	return seen, err
 }
 
-// orgChange returns the change that stores item for an organisation, with its event. seen is the item before,
-// zero if there was none.
+// orgChange returns the change that stores item for an organisation, with its event; it writes nothing. The
+// event is a creation if seen, the item before, is zero or deleted, else an update.
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
 	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
 	var before trail.Fields
@@ -145,8 +146,9 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// validateApp checks the configuration of an app together with its organisation's. The error
-// names the app.
+// validateApp checks the configuration of an app together with the fields that it inherits from its
+// organisation. It returns a *fault.ValidationError that names the app and the field. It does not check the
+// app's id and name.
 func validateApp(org Org, app App) error {
 	err := policyOf(org, app, org.Scope).validate()
 	var v *fault.ValidationError
@@ -157,8 +159,8 @@ func validateApp(org Org, app App) error {
 }
 
 // putApp creates an app or replaces its configuration, with by as the author, and returns the stored one. It
-// then drops the organisation's cached configurations. It returns ErrConflict unless app.Version permits the
-// replacement.
+// returns ErrNotFound without the organisation, and ErrConflict unless app.Version permits the replacement. It
+// drops the organisation's cached configurations, even after a failed write.
 func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -179,9 +181,9 @@ func (adm *administration) putApp(ctx context.Context, by, org string, app App) 
 	return stored.asAppWithID(app.ID), nil
 }
 
-// decideApp returns the new item of an app and the change that stores it, with the organisation's labels.
-// writer is the id of this PUT. The change is nil if an earlier try of the PUT, without an answer, has stored
-// it.
+// decideApp reads the stored app and returns its new item with the change that stores it and its labels; it
+// writes nothing. It fails with ErrConflict for a wrong version or an unfinished deletion. The change is nil if
+// an earlier try of this PUT, with writer as its id, has stored the item.
 func (adm *administration) decideApp(ctx context.Context, by, org string, app App, writer string) (appItem, *change, error) {
 	now := adm.now()
 	o, err := adm.items.loadOrg(ctx, org)
@@ -216,9 +218,8 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	return item, c, err
 }
 
-// appChange returns the change that stores item for an app, with its event e, and updates its organisation.
-// seen is the app's item before. An app that only a call registered has no configuration, so its event is a
-// creation.
+// appChange returns the change that stores item for an app, with its event e, and updates its organisation; it
+// writes nothing. seen is the app's item before. An app that only a call registered lacks a configuration, so its event is a creation.
 func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated
 	if seen.Version != 0 && !seen.isDeleted() {

@@ -55,8 +55,8 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 	return results, nil
 }
 
-// submitAll prepares all entries and writes them together. It sets the element of results for
-// each entry, and the cost of each entry.
+// submitAll prepares all entries and writes them together. It sets for each entry its cost and its element of
+// results: a receipt or an error. It does not spool.
 func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsage, results []BatchResult) {
 	ops := make([]*ledger.Operation, len(entries))
 	for i := range entries {

@@ -69,10 +69,10 @@ const configTries = 10
 
 var errLostRace = errors.New("changed by somebody else at the same time")
 
-// commit makes a change of the control table: it repeats a decision and its write until the write lands or is
-// refused for good. decide reads the stored items and returns a write with conditions on them, or nil if
-// nothing needs to be written. A write without an answer is sent again unchanged with its token, so it lands
-// once together with its event. A refusal therefore means that it has not landed.
+// commit makes a change of the control table: it repeats decide and the write of its change while other writers
+// are first, and returns ErrConflict after configTries repetitions. decide reads the stored items and returns
+// the change, or nil if nothing needs to be written. A write without an answer is sent again with its token, so
+// it lands once, together with its event.
 func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
 	for n := 0; ; n++ {
 		c, err := decide()
@@ -103,7 +103,8 @@ func mayReadAgain(err error) bool {
 	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*fault.ValidationError))
 }
 
-// sendChange sends a change and its event in one transaction until it gets an answer.
+// sendChange sends a change and its event in one transaction until the store answers or the tries are used up.
+// If a condition fails, nothing is written and the error is the refusal.
 func (k *desk) sendChange(ctx context.Context, c *change) error {
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
 		TableName: &k.store.Control, Item: k.layout.Item(c.event),
@@ -111,8 +112,9 @@ func (k *desk) sendChange(ctx context.Context, c *change) error {
 	return k.store.Transact(ctx, store.NewID(), writes)
 }
 
-// unchangedCondition returns the condition that an item still has the attributes that were read. For a nil item
-// it is the condition that the item does not exist.
+// unchangedCondition returns a DynamoDB condition, with its names and values, that an item still has the given
+// attributes as they were read. An attribute that the item lacked must still be missing. For a nil item the
+// condition is that the item does not exist.
 func unchangedCondition(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
 	if item == nil {
 		return store.IfAbsent, map[string]string{"#pk": "PK"}, nil
@@ -135,7 +137,7 @@ func unchangedCondition(item store.Item, attributes ...string) (condition string
 }
 
 // newPutIfUnchanged returns the transaction write that replaces an item, and sends nothing. Its condition is
-// that the stored item still has the given attributes of seen.
+// that the stored item still has the given attributes of seen, or does not exist if seen is nil.
 func (k *desk) newPutIfUnchanged(item, seen store.Item, attributes ...string) types.TransactWriteItem {
 	put := &types.Put{TableName: &k.store.Control, Item: item}
 	condition, names, values := unchangedCondition(seen, attributes...)
@@ -143,8 +145,8 @@ func (k *desk) newPutIfUnchanged(item, seen store.Item, attributes ...string) ty
 	return types.TransactWriteItem{Put: put}
 }
 
-// scanRoots scans the control table for the root items of partitions with a prefix: one for each
-// organisation or model. An error is the last element.
+// scanRoots scans the control table for the root items of partitions with a prefix: one for each organisation
+// or model. With consistent the read is strongly consistent. An error is the last element.
 func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{

@@ -22,8 +22,8 @@ type charges struct {
 	life     *background.Life
 }
 
-// writeOperation writes an operation to the ledger and waits for it. Even after an error it schedules a query
-// of the scope for events, because the write continues when ctx ends.
+// writeOperation writes an operation to the ledger and waits for its result, in o.Verdict. Even after an error
+// it schedules a query of the scope for events, because the write continues when ctx ends.
 func (c *charges) writeOperation(ctx context.Context, o *ledger.Operation) error {
 	defer c.standing.scheduleQuery(o)
 	return c.ledger.Write(ctx, o)

@@ -117,8 +117,9 @@ func validDay(field, day string) (time.Time, error) {
 	return noon, nil
 }
 
-// withDefaults returns the organisation with defaults for unset fields. It sets Sticky to the
-// opposite of NoSticky.
+// withDefaults returns a copy of the organisation with defaults for its unset threshold, shards and refresh
+// intervals, and with Sticky set to the opposite of NoSticky. Time zone and scope stay empty, because a stored
+// organisation keeps its own.
 func (o Org) withDefaults() Org {
 	o.Sticky = !o.NoSticky
 	o.TightPercent = cmp.Or(o.TightPercent, 95)

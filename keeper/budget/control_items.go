@@ -142,7 +142,7 @@ var optionalConfig = []string{
 type items struct{ store *store.Store }
 
 // loadOrg reads an organisation. It returns ErrNotFound for a missing or deleted organisation, for a deleted
-// one with its tombstone.
+// one with its tombstone. For one that this version cannot enforce it returns the item with an *enforcedError.
 func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
 	if err != nil {
@@ -175,8 +175,9 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 // isDeleted reports whether the item is the tombstone of a deleted organisation or app.
 func (c configItem) isDeleted() bool { return c.Deleted != 0 }
 
-// decodeApp decodes the item of an app, which may be a tombstone. It sets unsupported to the part
-// that this version cannot enforce, empty if there is none.
+// decodeApp decodes the item of an app, which may be a tombstone; a nil item gives the zero appItem. It sets
+// unsupported to the part that this version cannot enforce, empty without one. The error matches
+// store.ErrMalformed.
 func decodeApp(item store.Item) (appItem, error) {
 	var a appItem
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
@@ -300,8 +301,8 @@ const (
 	attrSince = "since_epoch_ms"
 )
 
-// decodeOverride decodes an override. Its field since is zero if the item does not have the time at which it
-// was set.
+// decodeOverride decodes an override; a nil item gives one without a label that has expired. Its field since is
+// zero if the item does not have the time at which it was set.
 func decodeOverride(item store.Item) (override, error) {
 	var d store.Decoder
 	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}

@@ -42,7 +42,7 @@ type deletion struct {
 // exist again, so this call must stop.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
-// deleteAll stores a tombstone in place of the organisation or app, so that it counts as missing, and then
+// deleteAll stores a tombstone in place of the organisation or app, drops the cached configurations, and then
 // deletes the rest. Each step can be repeated. It returns nil if a PUT or another deletion has replaced the
 // tombstone meanwhile.
 func (d *deletion) deleteAll(ctx context.Context, operation string) error {
@@ -66,8 +66,8 @@ func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	return adminError(operation, err)
 }
 
-// completeDeletion deletes an organisation's apps, revokes credentials, and then lets the
-// tombstone expire. It returns errOvertaken if the tombstone has been replaced.
+// completeDeletion deletes an organisation's apps, revokes credentials unless d.revoke is nil, and then lets
+// the tombstone expire. It returns errOvertaken if the tombstone has been replaced.
 func (d *deletion) completeDeletion(ctx context.Context) error {
 	if d.app == "" {
 		if err := d.deleteApps(ctx); err != nil {
@@ -106,7 +106,8 @@ func (d *deletion) itemKey() store.Key {
 	return appKey(d.org, d.app)
 }
 
-// expirySeconds returns the expiry of the tombstone in unix seconds. It outlives the counters.
+// expirySeconds returns the expiry of the tombstone in unix seconds: d.keepDays and two days from now, when all
+// counters have expired.
 func (d *deletion) expirySeconds() int64 { return d.admin.now().AddDate(0, 0, d.keepDays+2).Unix() }
 
 // checkTombstone reads the tombstone again. It returns errOvertaken if another PUT or deletion
@@ -120,8 +121,9 @@ func (d *deletion) checkTombstone(ctx context.Context) error {
 	return err
 }
 
-// decideOrg returns the change that replaces the organisation by a tombstone, and sets
-// d.tombstone. The change is nil if it is deleted already.
+// decideOrg returns the change that replaces the organisation by a tombstone, and sets d.tombstone; it writes
+// nothing. The change is nil if the organisation is deleted already, and a missing one is ErrNotFound. A
+// configuration that this version does not enforce can be deleted too.
 func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	now := d.admin.now()
 	seen, err := d.admin.items.loadOrg(ctx, d.org)
@@ -215,8 +217,8 @@ func (d *deletion) newTombstoneCheck() types.TransactWriteItem {
 	}}
 }
 
-// deleteApps deletes the apps of the organisation one by one, and the overrides of apps without
-// an item.
+// deleteApps deletes the apps of the organisation one by one, each with its override and an audit event, and
+// the overrides of apps without an item. It ends at the first error.
 func (d *deletion) deleteApps(ctx context.Context) error {
 	apps := map[string]bool{}
 	err := d.admin.store.Query(ctx, d.admin.store.Control, orgKey(d.org).PK, appPrefix, overPrefix+"~", func(item store.Item) error {

@@ -68,8 +68,9 @@ func noModelError(label string) error {
 	return invalidConfig("models."+label, "label %q has no model id", label)
 }
 
-// asCallFailure adds the operation's name to an error of the ledger, for the caller of Submit, SubmitBatch or
-// Adjust. It counts the caller's own deadline as a store that did not answer in time.
+// asCallFailure adds the operation's name to an *fault.UnavailableError of the ledger, for the caller of
+// Submit, SubmitBatch or Adjust. The end of the caller's context becomes such an error too, marked Unconfirmed.
+// It returns other errors unchanged.
 func asCallFailure(operation string, err error) error {
 	var u *fault.UnavailableError
 	switch {

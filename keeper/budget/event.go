@@ -39,8 +39,8 @@ type Event struct {
 // itemKey returns the key of the event's item.
 func (e Event) itemKey() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
-// encodeItem returns the event as an item that is not delivered yet. writer is the id of the
-// process that claimed the event at claimed, empty if no process has.
+// encodeItem returns the event as an item that is not delivered yet and expires after eventsKept. writer is the
+// id of the process that claimed the event at claimed, empty if no process has.
 func (e Event) encodeItem(writer string, claimed time.Time) store.Item {
 	item := e.itemKey().Attributes()
 	for name, v := range map[string]string{

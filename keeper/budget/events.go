@@ -56,15 +56,16 @@ func (s *standing) peekView(t *tenant) *view {
 	return &view{}
 }
 
-// findEvents looks for events after a query of the store, once per query and app, and records how
-// near the quotas are. It logs its errors: they never fail the call in which it runs.
+// findEvents delivers the events of reached thresholds and updates the app's sticky record, once per query of
+// the store and app. It records how near the quotas are, for Stats. It logs its errors: they never fail the
+// call in which it runs.
 func (s *standing) findEvents(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	s.findEventsIn(ctx, s.viewFor(t), t, b, version, now)
 }
 
-// findEventsIn updates the app's sticky record and delivers events of reached thresholds, at most once for
-// each version of the board b and of the configuration. v is the view of the app. It logs errors. It does
-// nothing while another call holds v's lock.
+// findEventsIn records in v how near the quotas are, updates the app's sticky record and delivers events of
+// reached thresholds. It does so at most once for each version of the board b and of the configuration. It logs
+// errors, and does nothing while another call holds v's lock.
 func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
 		return // another call of this app does it
@@ -101,8 +102,9 @@ func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledg
 	}
 }
 
-// thresholdsReached returns an event for each threshold that the spend of a label in out has
-// reached. The same threshold always has the same id.
+// thresholdsReached returns an event for each threshold that the spend of a label in out has reached, with
+// amounts in micro-dollars. It leaves out labels without a quota. The same threshold of a day and quota always
+// has the same id.
 func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	var events []Event
 	for _, l := range out.labels {
@@ -195,7 +197,8 @@ func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Ev
 	}
 }
 
-// readEvents queries a scope's stored events, and marks by id those that were delivered.
+// readEvents queries a scope's stored events. delivered has an entry for each event id, true if the event was
+// delivered.
 func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
 	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {

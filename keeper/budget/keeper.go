@@ -122,8 +122,8 @@ func (k *core) makeParts(own priceLayers) {
 // now returns the current time of the keeper's clock.
 func (k *core) now() time.Time { return k.clock.Now() }
 
-// Close waits until every accepted operation is written and every found event is delivered, or
-// until ctx ends. Later calls fail with ErrClosed, also on the keepers of As, which share the
+// Close waits until every accepted operation is written and every found event is delivered, or until ctx ends,
+// whose error it then returns. Later calls fail with ErrClosed, also on the keepers of As, which share the
 // state. A second Close has no effect.
 func (k *Keeper) Close(ctx context.Context) error {
 	err := k.checkUsable(ctx)
@@ -205,8 +205,9 @@ func (k *Keeper) Submit(ctx context.Context, org, app string, usage prices.Usage
 	return k.charges.submitRecord(ctx, org, app, usage)
 }
 
-// SubmitBatch submits 1 to 100 records. It returns a result for each, in order. A repetition
-// within the batch is a duplicate. Records for one counter share transactions.
+// SubmitBatch submits 1 to 100 records and returns a result for each, in order; records for one counter share
+// transactions. A repetition within the batch is a duplicate. An error in place of the results means that no
+// record was counted.
 func (k *Keeper) SubmitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
@@ -254,7 +255,8 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	return k.days.tagTotals(ctx, org, app, day, tag)
 }
 
-// Events lists the stored events of an app's scope, ordered by day.
+// Events lists the stored events of an app's scope, ordered by day, delivered or not. An error is the only
+// element.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	if err := k.checkUsable(ctx); err != nil {
 		return problem.ErrorList[Event](err)
@@ -285,7 +287,8 @@ func (k *Keeper) Sweep(ctx context.Context, orgs ...string) (SweepReport, error)
 	return k.sweeper.sweepAll(ctx, orgs...)
 }
 
-// Stats returns the keeper's counts. It sends no request.
+// Stats returns the keeper's counts of cache lookups since New, and the used percentages of quotas. It sends no
+// request. It is zero for a keeper that New did not make.
 func (k *Keeper) Stats() Stats {
 	if k == nil || k.core == nil {
 		return Stats{}
@@ -298,8 +301,9 @@ func (k *Keeper) Stats() Stats {
 	}
 }
 
-// Health returns the state of the store. It sends no request. A keeper that New did not make is
-// not Ready.
+// Health returns the state of the usage table, or of the control table if only that one does not answer, and
+// the amount of pending work. It sends no request. A keeper that New did not make, or that is closed, is not
+// Ready.
 func (k *Keeper) Health() Health {
 	if k == nil || k.core == nil {
 		return Health{}
@@ -327,8 +331,9 @@ func (k *Keeper) As(principal string) *Keeper {
 	return &Keeper{core: k.core, principal: principal}
 }
 
-// changeAuthor returns the name for a change, or the error that refuses it. Changes call it before
-// they read anything.
+// changeAuthor returns the keeper's principal as the author of a change, empty only under
+// Options.AllowAnonymous. It returns a *fault.ValidationError for a missing or bad principal. Changes call it
+// before they read anything.
 func (k *Keeper) changeAuthor(ctx context.Context) (string, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return "", err
@@ -353,8 +358,8 @@ func (k *Keeper) checkUsable(ctx context.Context) error {
 	return problem.CheckContext(ctx, pkg)
 }
 
-// connectStore makes the store on a user's client. While a table is known not to answer, its
-// requests fail at once, and one goroutine probes it in the background.
+// connectStore sets k.tables, k.client and k.store, on a user's client. While a table is known not to answer,
+// its requests fail at once, and one goroutine probes it in the background.
 func (k *core) connectStore(client Client, tables Tables) {
 	var patient *ddb.Client
 	breaker := func(table string) *ddb.Breaker {

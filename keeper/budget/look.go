@@ -37,10 +37,10 @@ func (o *outlook) labelState(name string) (labelState, bool) {
 	return o.labels[i], true
 }
 
-// readOutlook returns the state of an app's budget, from the cached sums if they are fresh, else from the
-// store. If the store does not answer, it returns the last known state together with the error; on a new day
-// that state has no spend. With force it reads again if this process has written since the last read. After a
-// query it also handles events and the sticky record before it returns.
+// readOutlook returns the state of an app's budget, from fresh cached sums or else from the store; with force
+// also if this process has written since the last read. If the store does not answer, it returns the last known
+// state with the error, or else nil. It adds the app to the scope's watch, and after a query it
+// handles events and the sticky record.
 func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
 	b := s.ledger.Board(t.scope())
@@ -62,7 +62,7 @@ func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*out
 }
 
 // renewBoard starts a goroutine that queries the store for sums that are about to expire, so that no caller of
-// an active app waits. It also handles events. After Close it does nothing.
+// an active app waits. It also handles events. It ignores a failed query, and does nothing after Close.
 func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	if !s.life.Begin(false) {
 		return
@@ -101,8 +101,8 @@ func (t *tenant) countersNeeded(now time.Time) ledger.Need {
 	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
 
-// scopeNow returns the key of the scope that counts the app's spend: the app's, or the
-// organisation's.
+// scopeNow returns the key of the scope that counts the app's spend: the app's, or the organisation's. It
+// returns a *fault.ValidationError for bad ids, and ErrNotFound for an unknown app.
 func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
 	if err := validTarget(org, app); err != nil {
 		return "", err

@@ -13,8 +13,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// putOverride forces an app to a label until an instant in the future. It returns a
-// *fault.ValidationError if the label is not in the app's ordering, or has no model or price now.
+// putOverride forces an app to a label until an instant, with an audit event, and drops the organisation's
+// cached configurations. It returns a *fault.ValidationError for a past instant, or if the label is not in the
+// app's ordering or has no model or price now.
 func (adm *administration) putOverride(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -36,7 +37,8 @@ func (adm *administration) putOverride(ctx context.Context, by, org, app, label 
 	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
-// clearOverride removes an app's override. It succeeds if there is none.
+// clearOverride removes an app's override, with an audit event, and drops the organisation's cached
+// configurations. It succeeds if there is none.
 func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -44,16 +46,17 @@ func (adm *administration) clearOverride(ctx context.Context, by, org, app strin
 	return adm.setOverride(ctx, "ClearOverride", audit.Event{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
 }
 
-// setOverride stores an app's override. The zero override removes it.
+// setOverride stores an app's override with its audit event e, and drops the organisation's cached
+// configurations. The zero override removes the stored one. An equal override is not written again.
 func (adm *administration) setOverride(ctx context.Context, operation string, e audit.Event, next override) error {
 	err := adm.desk.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
 	adm.tenants.evict(e.Target)
 	return adminError(operation, err)
 }
 
-// decideOverride reads an app's override and returns the change that stores next, or removes it
-// if next has no label. The change is nil if nothing changes. It returns ErrNotFound for a new
-// override of a deleted app.
+// decideOverride reads an app's override and returns the change that stores next. Without a label in next the change
+// removes the override. It writes nothing itself. The change is nil if nothing changes. It returns ErrNotFound for a new override of
+// a deleted app.
 func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}

@@ -21,8 +21,9 @@ const (
 	maxPast = 256 // per configuration; the newest are kept
 )
 
-// pastModels returns the past models after a change from before to models, at most maxPast. It
-// adds the dropped ones and leaves out current ones and those older than pastFor.
+// pastModels returns the past models of labels after a change from before to models, ordered by the end of
+// their use. It adds the replaced ones, and leaves out current ones and those older than pastFor. Beyond
+// maxPast it drops the oldest.
 func pastModels(past []pastModel, before, models map[string]string, now time.Time) []pastModel {
 	past = slices.DeleteFunc(slices.Clone(past), func(p pastModel) bool {
 		return p.Until < now.Add(-pastFor).Unix() || models[p.Label] == p.Model

@@ -116,7 +116,7 @@ func (p plan) mode() Mode {
 }
 
 // reason returns the reason for the chosen label, as a text such as QUOTA_EXCEEDED_premium for callers. It is
-// an override, room in the first label, or the state of the label before.
+// an override, room in the first label, or the state of the label before. The plan must have a chosen label.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -140,8 +140,8 @@ func (p plan) statuses() []prices.LabelStatus {
 	return out
 }
 
-// quotaError returns the error of a plan in which no label has room, with the sum of the
-// overages. It retries at the next day if any label has a price.
+// quotaError returns the error of a plan in which no label has room, with the sum of the overages in
+// micro-dollars. RetryAt is the start of the next day, or zero if no label has a price.
 func (p plan) quotaError() *prices.QuotaExceededError {
 	err := &prices.QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos

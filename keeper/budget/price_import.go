@@ -54,8 +54,9 @@ type priceJob struct {
 	done map[string]review
 }
 
-// newImport validates a price list and its name, and reads the stored prices of its models. It
-// changes nothing.
+// newImport returns the job that imports or reviews a price list. It reads the stored prices of the list's
+// models, and changes nothing. An empty list, a bad name, or an accepted model outside the list is a
+// *fault.ValidationError.
 func (pt *priceTable) newImport(ctx context.Context, list prices.List, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
 		list: how.List, at: acceptedFrom(pt.desk.now()), own: pt.own, skipped: list.Skipped, accept: map[string]bool{},
@@ -120,14 +121,15 @@ func (j *priceJob) pricesAfter(model string) []prices.Price {
 	return j.newListing(model, j.stored[model], j.at).reviewList(j.at).stored
 }
 
-// recordReview records the result for a model.
+// recordReview records the review of a model for the report. It is safe for concurrent use.
 func (j *priceJob) recordReview(model string, r review) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.done[model] = r
 }
 
-// buildReport returns the report about the models reviewed so far, sorted by name.
+// buildReport returns the report about the models reviewed so far, sorted by name. A model without accepted,
+// held or skipped prices is listed as unchanged.
 func (j *priceJob) buildReport() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},

@@ -76,8 +76,8 @@ func reasonToHold(want prices.Price, compared []prices.Price) (reason, class str
 	return "", ""
 }
 
-// compareRates compares the new rate of a token class with an earlier one, and returns the reason to hold it
-// back, or "". known is false if there is no earlier price.
+// compareRates returns the reason to hold back a new rate of a token class, or "". A class must not become
+// free, a free one must not cost something, and no rate may change by more than priceFactor. known is false without an earlier price; then only a rate of zero is held back.
 func compareRates(c prices.Class, after, before int64, known bool) string {
 	free := func(rate int64) bool { return rate == prices.FreeRate || rate == 0 && c.Always() }
 	switch {

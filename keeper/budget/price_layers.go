@@ -36,7 +36,7 @@ func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bo
 	return prices.Price{}, "", false
 }
 
-// nextChange returns the first start after t of another price of a model, or the zero time.
+// nextChange returns the first start after t of another price of a model, in any layer and scope, or else the zero time.
 func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	name, _ := prices.SplitModel(model)
 	for _, layer := range l {
@@ -51,8 +51,8 @@ func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	return first
 }
 
-// versionOf returns a text that identifies a price: its layer, model, scope and first instant.
-// Receipts carry it.
+// versionOf returns a text that identifies a price: its layer, model, scope ("any" for none) and first instant
+// ("always" for none), joined by "|". Receipts carry it.
 func versionOf(p prices.Price, layer string) string {
 	from := "always"
 	if !p.EffectiveFrom.IsZero() {

@@ -164,7 +164,7 @@ func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 }
 
 // reviewAt adds to r the list's price of a scope from the instant at on, as accepted or as held. If the price
-// is held or equal, the price without the list stays in force.
+// is held or equal, the price without the list stays in force. It does nothing if the list lacks a price of the scope at that instant.
 func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
@@ -239,12 +239,14 @@ func (r *review) putPrice(p prices.Price) {
 	r.stored = append(r.stored, p)
 }
 
+// ratesOf returns a pointer to a copy of a price's rates.
 func ratesOf(p prices.Price) *prices.Rates {
 	r := p.Rates
 	return &r
 }
 
-// probeScope returns the scope in whose name a price is looked up: a bare id is regional.
+// probeScope returns the scope under which to look up a listed price: prices.Global for that scope, and
+// prices.Regional for any other, also for none.
 func probeScope(scope prices.Scope) prices.Scope {
 	if scope == prices.Global {
 		return prices.Global
@@ -255,8 +257,8 @@ func probeScope(scope prices.Scope) prices.Scope {
 // reach is the maximal age of a record's time.
 const reach = 72 * time.Hour
 
-// withoutSuperseded drops the oldest prices, as far as no future record can need them, until at most
-// maxPrices remain.
+// withoutSuperseded returns a copy of the prices, sorted by their start, without the oldest ones that no future
+// record can need. It drops only until maxPrices remain; more remain if all are needed.
 func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	byAge := slices.Clone(rows)
 	slices.SortStableFunc(byAge, func(a, b prices.Price) int { return a.EffectiveFrom.Compare(b.EffectiveFrom) })

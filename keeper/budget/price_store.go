@@ -26,8 +26,8 @@ func (p *Prices) keeper() *Keeper {
 	return p.k
 }
 
-// Get returns the stored prices of one model, in stored order, without those of Options and the
-// catalog.
+// Get reads the stored prices of one model, in stored order, without those of Options and the catalog. It
+// returns nil without an error if none are stored.
 func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -36,8 +36,8 @@ func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) 
 	return k.admin.prices.getPrices(ctx, model)
 }
 
-// Models lists every model with a stored price or ModelInfo, in no order. It scans the control
-// table, consistently.
+// Models lists every model with a stored price or ModelInfo, in no order. It scans the control table,
+// consistently. An error is the last element.
 func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -156,7 +156,8 @@ func (p *Prices) Import(ctx context.Context, list prices.List, how PriceImport) 
 	return job.buildReport(), adminError("Import", err)
 }
 
-// Info returns a model's ModelInfo, or the zero value if none is stored.
+// Info returns a model's ModelInfo, or the zero value if none is stored. An empty model id is a
+// *fault.ValidationError.
 func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {

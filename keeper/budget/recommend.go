@@ -30,6 +30,7 @@ type recommender struct {
 	plans *lru.Cache[tenantKey, *planned]
 }
 
+// newRecommender makes a recommender with an empty cache of plans.
 func newRecommender(s *standing) *recommender {
 	plans, _ := lru.New[tenantKey, *planned](cacheEntries) // fails only for a size below 1
 	return &recommender{s, plans}
@@ -52,9 +53,10 @@ func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned 
 	return p
 }
 
-// recommendLabel recommends a label from the cached plan, or from a read within Options.Timeout.
-// With fresh it reads the spend again. If the store does not answer and the policy is Allow, it
-// uses the last known state and marks the result stale.
+// recommendLabel returns the label that an app may use now, from the cached plan, or from a read within
+// Options.Timeout, whose plan it caches. With fresh it reads the spend again. It returns a
+// *prices.QuotaExceededError if no label has room; if the store does not answer, the policy Allow gives the
+// last known state, marked stale.
 func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
@@ -93,9 +95,9 @@ func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh
 	return plan.recommendAt(s.now())
 }
 
-// estimateCost returns the cost of a call in µ$, rounded up, at a label's price now. maxTokens is
-// the most output tokens. Under the policy Allow it uses the last known configuration, or the
-// keeper's options, if the store does not answer.
+// estimateCost returns the cost of a call in µ$, rounded up, at a label's price now; maxTokens is the most
+// output tokens. Under the policy Allow it uses the last known configuration, or the keeper's options, if the
+// store does not answer. A label outside the ordering is a *fault.ValidationError.
 func (s *standing) estimateCost(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err

@@ -41,7 +41,7 @@ func (s Settings) validate() error {
 	return validModels("settings.models.", s.Models)
 }
 
-// isValidRetention reports whether days is a valid retention.
+// isValidRetention reports whether days is a valid retention: 30 to 36,500.
 func isValidRetention(days int) bool { return days >= 30 && days <= 36_500 }
 
 // validModels returns a *fault.ValidationError unless every label is valid and has a model id. The error's
@@ -121,7 +121,8 @@ func (s *sharedSettings) withOptions(stored Settings) Settings {
 	return stored
 }
 
-// readSettings reads the settings from the store and adopts them, as adoptStored does.
+// readSettings reads the settings from the store, remembers them, and returns them with their gaps filled from
+// this keeper's options. It may store this keeper's days, as adoptStored does.
 func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	item, err := s.store.Get(ctx, s.store.Control, settingsKey)
 	if err != nil {
@@ -130,9 +131,9 @@ func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	return s.adoptStored(ctx, item)
 }
 
-// adoptStored adopts stored settings and returns them with the gaps filled from the options. The
-// first keeper with a number of days stores it, if none is stored. A keeper with another number
-// logs once that it does not follow its own.
+// adoptStored decodes the settings item, remembers the settings as the last read ones, and returns them with
+// the gaps filled from the options. If no days are stored, it stores this keeper's Options.KeepDays once. If
+// the options contradict the settings, it logs that once.
 func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Settings, error) {
 	stored, err := decodeSettings(item)
 	if err != nil {

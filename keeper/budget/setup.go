@@ -46,9 +46,10 @@ func (s *Setup) PutOrg(ctx context.Context, org Org) (Org, error) {
 	return k.admin.putOrg(ctx, by, org)
 }
 
-// PutApp creates or replaces an app's configuration. The organisation must exist; the app
-// inherits nil and empty fields from it. PutApp raises the version and writes an audit.Event,
-// even if nothing changes. It compares App.Version as PutOrg does.
+// PutApp creates or replaces an app's configuration; the app inherits nil and empty fields from its
+// organisation. It raises the version and writes an audit.Event, even if nothing changes. It returns
+// ErrNotFound without the organisation, and ErrConflict unless App.Version permits the replacement, as for
+// PutOrg.
 func (s *Setup) PutApp(ctx context.Context, org string, app App) (App, error) {
 	k := s.keeper()
 	by, err := k.changeAuthor(ctx)
@@ -78,8 +79,9 @@ func (s *Setup) GetApp(ctx context.Context, org, app string) (App, error) {
 	return k.admin.getApp(ctx, org, app)
 }
 
-// Apps lists the apps of an organisation by id: those of PutApp, and with
-// Options.AllowUnknownApps also those that only made calls.
+// Apps lists the apps of an organisation that are not deleted, ordered by id: those of PutApp, and with
+// Options.AllowUnknownApps also those that only made calls. An error is the last element, ErrNotFound if the
+// organisation was deleted.
 func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -91,8 +93,8 @@ func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return k.admin.listApps(ctx, org)
 }
 
-// Orgs lists every organisation. It scans the control table. An organisation that this version
-// cannot serve comes last, with its id and an error.
+// Orgs lists every organisation that is not deleted. It scans the control table, and a failed scan ends the
+// list with its error. An organisation that this version cannot serve comes last, with its id and an error.
 func (s *Setup) Orgs(ctx context.Context) iter.Seq2[Org, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -145,10 +147,10 @@ func (s *Setup) DeleteApp(ctx context.Context, org, app string, revoke Revoke) e
 	return d.deleteAll(ctx, "DeleteApp")
 }
 
-// Override forces an app's recommendation to one label of its ordering until an instant,
-// whatever the spend. It survives a PUT. Other processes follow within Options.ConfigTTL. A
-// label whose model has no price is a *fault.ValidationError. Override writes an audit.Event,
-// unless the same override is active already.
+// Override forces an app's recommendation to one label of its ordering until an instant, whatever the spend,
+// and writes an audit.Event unless the same override is active already. It survives a PUT, and other processes
+// follow within Options.ConfigTTL. A past instant, or a label outside the ordering or without a price, is a
+// *fault.ValidationError.
 func (s *Setup) Override(ctx context.Context, org, app, label string, until time.Time) error {
 	k := s.keeper()
 	by, err := k.changeAuthor(ctx)
@@ -184,8 +186,8 @@ func (s *Setup) Adjust(ctx context.Context, org, app string, a Adjustment) (Adju
 	return k.charges.applyAdjustment(ctx, by, org, app, a)
 }
 
-// Adjustments lists the manual credits and charges of an app, oldest first, or of the whole
-// organisation for an empty app.
+// Adjustments lists the manual credits and charges of an app, oldest first, or of the whole organisation for an
+// empty app. An error is the last element.
 func (s *Setup) Adjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {

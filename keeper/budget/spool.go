@@ -113,8 +113,7 @@ func measureFile(file *os.File) (segment, error) {
 	}
 }
 
-// syncFolder syncs a folder, so that a new file name survives a crash, on systems that support
-// it.
+// syncFolder syncs a folder to disk, so that a new file name survives a crash. On Windows it does nothing.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -132,8 +131,8 @@ func unusableSpoolError(err error) error {
 	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 
-// openFile opens or creates the growing file at the path, and counts its lines. A new file
-// survives a crash.
+// openFile opens or creates the growing file at the path, and sets s.file and s.last with its size and the
+// number of its lines. A new file survives a crash.
 func (s *spool) openFile() error {
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -210,8 +209,8 @@ func (s *spool) appendRecords(entries ...SpooledUsage) error {
 	return nil
 }
 
-// writeLines appends lines. It removes an incomplete write, and never appends to a truncated line.
-// The lock must be held.
+// writeLines appends text, a number of lines, to the growing file, syncs it to disk and updates s.last. It
+// removes an incomplete write, and never appends to a truncated line. The lock must be held.
 func (s *spool) writeLines(text []byte, lines int) error {
 	info, err := s.file.Stat()
 	if err != nil || len(text) == 0 {
@@ -239,7 +238,8 @@ func (s *spool) writeLines(text []byte, lines int) error {
 
 const segmentDigits = 8
 
-// rotateFile closes the file at the path as a segment and begins a new file. The lock must be held.
+// rotateFile renames the file at the path to the next segment, adds it to s.closed, and begins a new file. It
+// does nothing if the file is empty. The lock must be held.
 func (s *spool) rotateFile() error {
 	if info, err := s.file.Stat(); err != nil || info.Size() == 0 {
 		return err
@@ -277,7 +277,8 @@ func (s *spool) countPending() (lines int, size int64) {
 	return lines, size
 }
 
-// close closes the file and releases the lock of the path.
+// close closes the file and releases the lock of the path. If another program moved the file, it first copies
+// the pending records to a new file at the path.
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -302,8 +303,9 @@ const replayBatch = 256
 // sendLines sends records and reports which are finished.
 type sendLines func(batch []spoolLine) (done []bool, err error)
 
-// replayAll passes the records to send, in batches, segment by segment, and drops the finished
-// ones. It stops when the store accepts none of a batch.
+// replayAll passes the spooled records to send, in batches, segment by segment, and drops the finished ones. It
+// waits for a running replay, and stops when the store accepts none of a batch. It returns the first error, but
+// prefers one of the store to a missing model or price.
 func (s *spool) replayAll(send sendLines) error {
 	s.replaying <- struct{}{}
 	defer func() { <-s.replaying }()

@@ -84,8 +84,8 @@ func salvageRecords(line []byte) []spoolLine {
 	return found
 }
 
-// readRecord decodes the record at an offset of a line and checks its checksum. It returns the
-// offset of its end.
+// readRecord decodes the record at an offset of a line, and returns it with the offset of its end. A wrong
+// checksum or a damaged record is an error.
 func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 	start := at + sumDigits + 1
 	if start > len(line) || line[start-1] != ' ' || !bytes.HasPrefix(line[start:], recordStart) {

@@ -35,7 +35,8 @@ func isRecordFault(err error) bool {
 	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
 }
 
-// keepsInSpool reports whether the policy spools a record after this error.
+// keepsInSpool reports whether the policy spools a record after this error. It is false for nil, for a fault of
+// the record itself, after Close, and without a spool.
 func (c *charges) keepsInSpool(err error) bool {
 	return err != nil && !isRecordFault(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
@@ -106,9 +107,9 @@ func (c *charges) replaySpool(ctx context.Context) error {
 	return c.spool.replayAll(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
-// replayLines submits a batch of spooled records concurrently, so that they share transactions;
-// equal request ids go one after the other. It refuses records that can never be counted. done
-// marks finished lines, and err is the first other error.
+// replayLines submits a batch of spooled records concurrently, so that they share transactions; equal request
+// ids go one after the other. It writes records that can never be counted to the refused file. done marks
+// finished lines, and err is the first error of the others, preferably one of the store.
 func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}
@@ -140,7 +141,8 @@ func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bo
 	return done, err
 }
 
-// neverAccepted reports whether a spooled record or a damaged line will never be accepted.
+// neverAccepted reports whether a spooled record or a damaged line will never be accepted, by the error of its
+// replay. It is false for a missing model or price, because that can still be configured.
 func neverAccepted(err error) bool {
 	return isRecordFault(err) && !isMisconfigured(err) || errors.Is(err, errDamaged)
 }

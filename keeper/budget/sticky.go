@@ -72,8 +72,8 @@ func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, err
 	return v.Sticky, err
 }
 
-// overrideInUse returns an override as a Sticky, or false unless one is active and its label has
-// a price.
+// overrideInUse returns an override as a Sticky, or false unless one is active and its label has a price. It
+// may query the store for the spend.
 func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) {
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
@@ -85,9 +85,10 @@ func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) 
 	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride, At: t.override.since}, true
 }
 
-// moveSticky stores the label that the spend leads to in the app's record of today, if it differs. Within one
-// version of the configuration it only moves to later labels. It writes the event together with the record; a
-// process with a hook delivers the event.
+// moveSticky stores the label that the spend leads to in the app's record of today, if it differs, together
+// with the event of the move. Within one version of the configuration it only moves to later labels. It
+// delivers the event of the record if Options.OnEvent is set, and reads a record older than Options.ConfigTTL
+// again.
 func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.indexBySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {

@@ -98,8 +98,8 @@ func decodePrices(item store.Item) ([]prices.Price, error) {
 	return stored.prices(), err
 }
 
-// getPrices reads the stored prices of a model, all its versions. It returns nil without an error
-// if none are stored.
+// getPrices reads the stored prices of a model, of all scopes and starts, in stored order. It returns nil
+// without an error if none are stored. An empty model id is a *fault.ValidationError.
 func (pt *priceTable) getPrices(ctx context.Context, model string) ([]prices.Price, error) {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
@@ -174,8 +174,9 @@ func (pt *priceTable) storedPrices(ctx context.Context, models []string) (prices
 // and after a change.
 const maxPrices = 500
 
-// putPrices replaces the prices of a model, if check accepts the stored ones. A nil check accepts
-// any.
+// putPrices replaces the stored prices of a model by rows, with an audit event, if check accepts the stored
+// ones; a nil check accepts any. It returns a *fault.ValidationError for more than maxPrices, an invalid price,
+// or a row of another model.
 func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string, check func(priceRows) error, rows []prices.Price) error {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
@@ -211,8 +212,8 @@ func checkCount(rows []prices.Price) error {
 	return nil
 }
 
-// storedForm validates a price and returns it as it will be read from the table: normalized, in
-// whole seconds.
+// storedForm validates a price and returns it as it will be read from the table: normalized, with its start in
+// whole seconds, without source and check date. A bad price is a *fault.ValidationError.
 func storedForm(p prices.Price) (prices.Price, error) {
 	if err := p.Validate(); err != nil {
 		return p, err
@@ -223,8 +224,9 @@ func storedForm(p prices.Price) (prices.Price, error) {
 	return newPriceRow(p.Normalized()).asPrice(), nil
 }
 
-// replacePrices stores the prices that next makes of a model's stored ones, in one transaction
-// with an event, and drops cached configurations. It calls next again after a conflict.
+// replacePrices stores the prices that next makes of a model's stored ones, in one transaction with an event,
+// and drops all cached configurations. It calls next again after a conflict. An error of next ends it, and
+// nothing is written.
 func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
 		var refused error

@@ -41,7 +41,8 @@ type sweptScope struct {
 
 // sweepAll does the work of Keeper.Sweep for several scopes at a time: it closes past days, delivers pending
 // events and finds reached thresholds. Without orgs it takes all scopes with records on open days, else those
-// of the given organisations. It returns the sum of the reports, and the errors of the scopes joined.
+// of the given organisations. It returns the sum of the reports and the joined errors, without those of deleted
+// organisations.
 func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, error) {
 	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
 	if len(orgs) == 0 {
@@ -78,8 +79,9 @@ func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, er
 	return report, errors.Join(errs...)
 }
 
-// findScopes finds the scopes with records on days that are not closed, by the marks of the days, and adds them
-// to scopes. closable are the days on which no record can be counted any more, in any time zone.
+// findScopes adds to scopes the scopes with records on days that are not closed, by the marks of the days from
+// the last week to tomorrow. It skips days and scopes that need no further sweep. closable is the days on which
+// no record can be counted any more, in any time zone.
 func (s *sweeper) findScopes(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
 	now := s.standing.now()
 	today := calendar.InZone("").Day(now)
@@ -131,8 +133,8 @@ func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*swe
 	return wrapFailure("Sweep", err)
 }
 
-// isDone reports whether the scope's day needs no further sweep. An empty scope means all scopes
-// of the day.
+// isDone reports whether this process has recorded that the scope's day needs no further sweep. An empty scope
+// asks for the day in all scopes.
 func (s *sweeper) isDone(day, scope string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +162,9 @@ func (s *sweeper) forgetDays(closed map[string]bool) {
 	}
 }
 
-// sweepScope closes the days of a scope, delivers its events and finds new thresholds. pending
-// is the days that are not closed.
+// sweepScope closes the past days of a scope, delivers its pending events and finds new thresholds; one failed
+// step does not stop the others. pending is the marked days that are not closed. For a deleted organisation it
+// does nothing and returns ErrNotFound, without pending days.
 func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (report SweepReport, pending []string, err error) {
 	pending = slices.Collect(maps.Keys(w.days))
 	t, err := s.standing.tenants.readWithoutCaching(ctx, w.org, w.app)
@@ -182,8 +185,9 @@ func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (
 	return report, pending, errors.Join(append(errs, wrapFailure("Sweep", err))...)
 }
 
-// findThresholds delivers events of the thresholds that a scope has reached today, and updates the sticky
-// record of an app. marked are the labels with spend; nil means those of the ordering.
+// findThresholds reads a scope's spend, delivers events of the thresholds reached today, and updates the sticky
+// record of an app. marked are the labels with spend; nil means those of the ordering. It does nothing if
+// neither Options.OnEvent nor sticky records are in use.
 func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
 	if s.standing.opts.OnEvent == nil && !t.config.Sticky {
 		return nil
@@ -205,9 +209,9 @@ func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, m
 	return err
 }
 
-// closeDays stores the totals of a scope's past days and returns the number of totals. marked has the labels
-// with spend by day; nil means all labels of the last week. pending are marked days that are not over or could
-// not be closed.
+// closeDays stores the totals of a scope's past days, records marked days as done in this process, and returns
+// the number of totals. marked has the labels with spend by day; nil means all labels of the last week. pending
+// are marked days that are not over or could not be closed.
 func (s *sweeper) closeDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
@@ -250,8 +254,8 @@ func (s *sweeper) closeDays(ctx context.Context, t *tenant, scope string, marked
 	return closed, pending, err
 }
 
-// deliverPending delivers the scope's stored events that no process has delivered, and returns their number.
-// Without a hook it does nothing.
+// deliverPending delivers the scope's stored events that no process has delivered, and returns the number that
+// this process delivered. It stops at the first error. Without a hook it does nothing.
 func (s *sweeper) deliverPending(ctx context.Context, scope string) (delivered int, err error) {
 	if s.standing.opts.OnEvent == nil {
 		return 0, nil

@@ -38,8 +38,8 @@ func (t Tables) TableInputs() ([]*dynamodb.CreateTableInput, error) {
 	return t.createInputs(), nil
 }
 
-// createInputs returns the requests that create the control table and the usage table, both billed by
-// request.
+// createInputs returns the requests that create the control table and the usage table, each with the keys PK
+// and SK, billed by request. They do not turn on the time to live.
 func (t Tables) createInputs() []*dynamodb.CreateTableInput {
 	inputs := make([]*dynamodb.CreateTableInput, 0, 2)
 	for _, name := range []string{t.Control, t.Usage} {
@@ -59,7 +59,8 @@ func (t Tables) createInputs() []*dynamodb.CreateTableInput {
 	return inputs
 }
 
-// enableTTL turns on the expiry of a table's items, unless it is on or being turned on.
+// enableTTL turns on the expiry of a table's items by the attribute ttl_epoch, unless an expiry is on or being
+// turned on.
 func enableTTL(ctx context.Context, client Client, name string) error {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {

@@ -26,8 +26,8 @@ type tenant struct {
 	keepDays int // see Settings
 }
 
-// checkRetained returns a *fault.ValidationError of field for a day whose counters may have expired, because
-// the sum of the remaining ones would be too small.
+// checkRetained returns a *fault.ValidationError of field for a day more than t.keepDays ago. Counters of such
+// a day may have expired, and the sum of the remaining ones would be too small.
 func (t *tenant) checkRetained(field, day string, now time.Time) error {
 	if first := calendar.AddDays(t.calendar.Day(now), -t.keepDays); day < first {
 		return invalid(field, "%s is more than %d days ago, and not kept any more; give %s or a later day", day, t.keepDays, first)
@@ -39,8 +39,8 @@ func (t *tenant) checkRetained(field, day string, now time.Time) error {
 // may have waited in a spool, and belong to the day before it was sent.
 const lateDays = 4
 
-// firstDay returns the first day that may have records. The clock may have been set back since
-// the organisation was created.
+// firstDay returns the first day that may have records, like 20260123: lateDays before the organisation was
+// created, or before now if the clock has been set back since.
 func (t *tenant) firstDay(now time.Time) string {
 	made := t.config.CreatedAt
 	if now.Before(made) {
@@ -49,7 +49,7 @@ func (t *tenant) firstDay(now time.Time) string {
 	return calendar.AddDays(t.calendar.Day(made), -lateDays)
 }
 
-// policy returns the effective configuration.
+// policy returns the app's effective configuration: its own fields where set, else its organisation's.
 func (t *tenant) policy() policy { return policyOf(t.config, t.own, t.config.Scope) }
 
 // scope returns the key of the scope that counts the tenant's spend: the app's, or the organisation's if its
@@ -61,7 +61,8 @@ func (t *tenant) scope() string {
 	return ledger.AppScope(t.org, t.app)
 }
 
-// model returns the label's model id, or "" if none is configured.
+// model returns the label's model id: that of the policy p, else of the organisation, else of the settings and
+// Options.Models. It is "" if none is configured.
 func (t *tenant) model(p policy, label string) string {
 	if m := p.models[label]; m != "" {
 		return m

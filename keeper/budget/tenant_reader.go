@@ -19,9 +19,9 @@ type tenantReader struct {
 	settings *sharedSettings
 }
 
-// readTenant reads an organisation, one app of it if app is not empty, its override and the
-// prices of its models. It returns ErrNotFound for a missing or deleted organisation or app. It
-// accepts an app without an item if Options.AllowUnknownApps is set.
+// readTenant reads an organisation, one app of it if app is not empty, its override and the prices of its
+// models, and adopts the table's settings. It returns ErrNotFound for a missing or deleted organisation or app.
+// It accepts an app without an item if Options.AllowUnknownApps is set.
 func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant, error) {
 	t := &tenant{org: org, app: app, loaded: r.now()}
 	keys := []store.Key{settingsKey, orgKey(org)}

@@ -57,9 +57,8 @@ func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() erro
 	return lost.Lasting(), func() error { return ledger.OutageError("configuration", lost) }
 }
 
-// get returns the configuration, at most ConfigTTL old, or usableFor if the store does not
-// answer. It returns an older one together with the error, for calls that can do without a
-// current one.
+// get returns the configuration, at most ConfigTTL old, or usableFor if the store does not answer. With an
+// error it returns the last known one, however old, for calls that can do without a current one, or else nil.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	key := tenantKey{org, app}
 	t, err := ts.loading.Get(ctx, key, ts.loader(key))

@@ -47,7 +47,8 @@ type DayTotals struct {
 }
 
 // readTotals returns the usage of one day by label, with costs in micro-dollars: today if day is empty, all
-// apps if app is empty. It then stores missing totals of closed days in the background.
+// apps if app is empty. A bad, future or expired day is a *fault.ValidationError. It then stores missing totals
+// of closed days in the background.
 func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
@@ -148,8 +149,8 @@ func (t *tenant) newClosings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange sums each day from one to another, both included, over all scopes of the tenant. It adds the
-// totals of finished days that are not stored yet to c.
+// dayRange sums each day from one to another, both included, over all scopes of the tenant; a day without spend
+// is in the result too. It adds the totals of finished days that are not stored yet to c.
 func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
 	for _, l := range mergeLabels(t.labels, t.config.Ordering...) {
@@ -197,8 +198,8 @@ func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[st
 	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
 }
 
-// scopesOf returns the scopes with a tenant's spend: those of all apps if the tenant has no
-// app.
+// scopesOf returns the keys of the scopes with a tenant's spend: the organisation's if its apps share their
+// quotas, else the app's. For a tenant without an app it is those of all stored apps, deleted ones included.
 func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	if t.config.Scope == ScopeOrg || t.app != "" {
 		return []string{t.scope()}, nil
@@ -291,8 +292,8 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 	return out, nil
 }
 
-// sumTags adds up a scope's costs by tag value, over the shards of its labels, within
-// Options.Timeout.
+// sumTags reads a scope's counters of one tag on a day, over the shards of its labels, within Options.Timeout.
+// It passes each counter with its tag value to add, so a value may come several times, concurrently.
 func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, add func(value string, row ledger.Counter)) error {
 	ctx, cancel := s.opts.withTimeout(ctx)
 	defer cancel()

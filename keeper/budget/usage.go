@@ -33,8 +33,8 @@ type Receipt struct {
 	Spooled          bool          `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
 }
 
-// usageHash returns a hash of the decoded fields of a record without its request id, as hex text. Two encodings
-// of the same record have the same hash.
+// usageHash returns a hash of the decoded fields of a record without its request id, as 32 hex digits. Two
+// encodings of the same record have the same hash. An empty status counts as OK.
 func usageHash(u prices.Usage) string {
 	type pair struct{ K, V string }
 	tags := make([]pair, 0, len(u.Tags))

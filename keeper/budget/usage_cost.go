@@ -31,9 +31,8 @@ func (e *SpooledUsage) setCost(t *tenant, at, now time.Time) (money.Picos, error
 	return cost, err
 }
 
-// recordModel returns the model that prices a record: the one it names, if its label has or had that one,
-// else the label's model. For a label without a model it is the label's last model. A record cannot choose
-// any other, so it cannot choose its price.
+// recordModel returns the model that prices a record: the one it names, if its label has or had that one, else
+// the label's model, or its last model. Another named model, or a label without a model, is a *fault.ValidationError, so a record cannot choose its price.
 func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	last, had := t.pastModel(u.Label, u.Model, now)
 	model := cmp.Or(t.model(t.policy(), u.Label), last)
@@ -48,8 +47,8 @@ func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 }
 
-// pastModel returns the last model that a label had within pastFor, and whether the label had
-// the named one.
+// pastModel returns the last earlier model that a label had within pastFor, "" if there is none, and whether
+// the named one was among those earlier models.
 func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
 	past := slices.Concat(t.past.org, t.past.app)
 	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
@@ -61,8 +60,9 @@ func (t *tenant) pastModel(label, named string, now time.Time) (last string, had
 	return last, had
 }
 
-// costOf returns the exact cost of tokens, in pico-dollars, at the model's price in force at an instant, and
-// the version of that price. A model without a price is a *fault.ValidationError.
+// costOf returns the exact cost of tokens, in pico-dollars, at the model's price in force at an instant. It
+// also returns the version of that price, with the token classes whose rate is assumed. A model without a price
+// is a *fault.ValidationError.
 func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time) (money.Picos, string, error) {
 	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {

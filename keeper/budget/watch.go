@@ -37,8 +37,9 @@ func (w *watch) addApp(app string) {
 	w.apps[app] = true
 }
 
-// scheduleQuery schedules a query of an operation's scope for events, so that no threshold is missed. It is
-// repeated while writes may be pending, because an operation continues after its caller has left.
+// scheduleQuery schedules a query of an operation's scope for events, so that no threshold is missed; without
+// Options.OnEvent it does nothing. The query is repeated while writes may be pending, because an operation
+// continues after its caller has left.
 func (s *standing) scheduleQuery(o *ledger.Operation) {
 	if s.opts.OnEvent != nil {
 		s.queryLater(s.watchFor(o.Org, o.Scope))
@@ -94,7 +95,7 @@ func (s *standing) allWatches() []*watch {
 }
 
 // deliverAll reads the spend of every watched scope once more and delivers events, when the keeper closes. It
-// ends with ctx.
+// stops when ctx ends, and does nothing without Options.OnEvent.
 func (s *standing) deliverAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {

@@ -74,7 +74,8 @@ func encodeBody(r *call) ([]byte, error) {
 	return body, err
 }
 
-// endsWithin reports whether ctx ends before the wait does.
+// endsWithin reports whether ctx has ended, or will end by its deadline before the wait does. It is false for a
+// running ctx without a deadline.
 func endsWithin(ctx context.Context, wait time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(end) <= wait
@@ -136,8 +137,8 @@ func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) 
 	return res.Header, c.decodeResponse(r, res, answer)
 }
 
-// decodeResponse decodes a response into r.into and checks it. A response that is not the
-// keeper's is a *noResponse, so that the request is sent again.
+// decodeResponse decodes a 2xx response into r.into and checks it; for another status it returns the error of
+// decodeFailure. A response that is not the keeper's is a *noResponse, so that the request is sent again.
 func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return decodeFailure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())

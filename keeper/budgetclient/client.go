@@ -44,7 +44,8 @@ func New(options *Options) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// ownTransport returns the default transport with room for the connections of a busy service.
+// ownTransport returns a copy of the default transport that keeps up to 64 idle connections for a host, or the
+// default one itself if it is of another type.
 func ownTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -87,8 +88,8 @@ var (
 	name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// targetPath returns the path of an app, or of the organisation if app is empty. It refuses ids
-// that could change the path.
+// targetPath returns the path of an app, or of the organisation if app is empty and appNeeded is false. It
+// returns a *fault.ValidationError for any other id, because it could change the path.
 func targetPath(org, app string, appNeeded bool) (string, error) {
 	if !uuid.MatchString(org) {
 		return "", invalid("org_id", "%q is not a canonical lower-case UUID", clipText(org))

@@ -137,8 +137,8 @@ func (e errorBody) refusal(op string, status int, now time.Time) error {
 	return &StatusError{Op: op, Status: status, Code: e.Code, Message: e.Message, RequestID: e.RequestID}
 }
 
-// quotaExceeded returns the error of the keeper's response that no label has room. Its decision time is the
-// keeper's clock, because RetryAt is by that clock.
+// quotaExceeded returns the error of the keeper's response that no label has room. Its DecidedAt is the
+// response's timestamp, because RetryAt is by the keeper's clock, and now only without one.
 func (e errorBody) quotaExceeded(now time.Time) error {
 	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {

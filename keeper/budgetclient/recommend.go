@@ -70,7 +70,8 @@ func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	return copyLabels(rec), true
 }
 
-// staleAnswer returns the last recommendation, however old, marked stale. It returns false without one.
+// staleAnswer returns a copy of the last recommendation, however old, marked Stale and with CacheFor 0. It
+// returns false without one.
 func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +121,8 @@ func (c *Client) Recommend(ctx context.Context, org, app string) (budget.Recomme
 	return c.recommendLabel(ctx, known, path, org, app, "")
 }
 
-// RecommendFresh is Recommend with a query of the keeper's store.
+// RecommendFresh is Recommend without the cached answer: the keeper reads its store again, as
+// budget.Keeper.RecommendFresh does. The new answer is cached.
 func (c *Client) RecommendFresh(ctx context.Context, org, app string) (budget.Recommendation, error) {
 	path, err := c.appPath(ctx, org, app)
 	if err != nil {
@@ -190,7 +192,8 @@ func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, que
 	return rec, nil
 }
 
-// maxAge returns how long a response may be cached; 0 if its header has no age.
+// maxAge returns how long a response may be cached, by the max-age of its Cache-Control header. It is 0 without
+// one, and with no-store or no-cache.
 func maxAge(header http.Header) time.Duration {
 	age := time.Duration(0)
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {

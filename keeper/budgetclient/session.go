@@ -69,8 +69,9 @@ func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	return text, err
 }
 
-// renewToken returns a fresh access token: one that another caller just got, else one for the
-// refresh token, else one for the secret.
+// renewToken returns a fresh access token: one that another caller just got, else one for the refresh token,
+// else one for the secret. It logs in with the secret if the keeper refuses the refresh token, but not if it
+// does not answer.
 func (c *core) renewToken(ctx context.Context) (credentials.Secret, error) {
 	s := &c.session
 	now := c.opts.Now()
@@ -98,8 +99,8 @@ type granted struct {
 	RefreshExpires int64  `json:"refresh_expires_in"`
 }
 
-// requestTokens requests tokens once and stores them. Its errors never contain the response, which may
-// contain the secret or a token.
+// requestTokens requests tokens once, stores them and returns the access token. A failure may pause logins, as
+// in loginError. Its errors never contain the response, which may contain the secret or a token.
 func (c *core) requestTokens(ctx context.Context, op, path string, body map[string]string) (credentials.Secret, error) {
 	var g granted
 	asked := c.opts.Now()
@@ -121,8 +122,8 @@ func (c *core) requestTokens(ctx context.Context, op, path string, body map[stri
 	return credentials.NewSecret(g.Access), nil
 }
 
-// storeTokens stores the tokens of a login or a renewal, under the session's lock, and clears the
-// last refusal. Their lives begin at asked, the instant of the request. A renewal without a new
+// storeTokens stores the tokens of a login or a renewal, clears the last refusal with its pause, and sets the
+// time of the next renewal. Their lives begin at asked, the instant of the request. A renewal without a new
 // refresh token keeps the old one.
 func (c *core) storeTokens(g granted, asked time.Time) {
 	s := &c.session

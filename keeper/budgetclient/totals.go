@@ -47,9 +47,9 @@ func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTo
 	return d.DayTotals, nil
 }
 
-// History returns the days from one to another, both included, oldest first, at most 367. It
-// makes one request when the caller ranges over it. An empty app means the whole organisation.
-// Errors: as Totals.
+// History returns the days from one to another, both included, oldest first, at most 367; an empty app means
+// the whole organisation. It makes one request when the caller ranges over it. An error, as of Totals, is the
+// only element.
 func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Seq2[budget.DayTotals, error] {
 	if err := c.checkUsable(ctx); err != nil {
 		return problem.ErrorList[budget.DayTotals](err)
@@ -68,8 +68,8 @@ func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Se
 	}
 }
 
-// requestDays requests the totals of the days from one to another, both included. It refuses an
-// answer for another app.
+// requestDays requests the totals of the days from one to another, both included. An answer for another app
+// counts as no response, so the request is sent again.
 func (c *core) requestDays(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
 	path, err := targetPath(org, app, false)
 	if err != nil {

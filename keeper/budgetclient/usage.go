@@ -52,7 +52,8 @@ func withTime(usage prices.Usage, now time.Time) prices.Usage {
 }
 
 // learnLabel expires the cached recommendation if the receipt of a record recommends another label, so that the
-// next Recommend asks the keeper. app is the app's path; an override stays.
+// next Recommend asks the keeper. app is the app's path. A spooled receipt, or a recommendation by an override,
+// changes nothing.
 func (c *core) learnLabel(app, label, status string) {
 	known := c.choices.choiceFor(app)
 	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {

@@ -134,7 +134,8 @@ func (a administration) endpoints() []endpoint {
 	}
 }
 
-// putOrg stores an organisation's configuration, and then issues credentials if it has none. If the second
+// putOrg stores an organisation's configuration, with the request's principal as the author. It then issues
+// credentials if the organisation has none, and answers 201 with a retrieval token, else 200. If the second
 // step fails, the client can repeat the PUT.
 func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
 	org := in.Body.Budget(in.Org)
@@ -155,9 +156,9 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	return out, nil
 }
 
-// putApp stores the app's configuration, with the request's principal as the author. It then issues
-// credentials if the app has none, and answers 201 with a retrieval token. If that fails, the client can
-// repeat the PUT.
+// putApp stores the app's configuration, with the request's principal as the author. It then issues credentials
+// if the app has none, and answers 201 with a retrieval token, else 200. If the second step fails, the client
+// can repeat the PUT.
 func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
 	app := in.Body.Budget(in.App)
 	var err error

@@ -87,8 +87,8 @@ func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*total
 
 const maxDays = 366 // in one response, after the first
 
-// dayHistory returns the totals of each day of a range, oldest first, of the whole organisation
-// if app is empty. It refuses a range of more than 366 days.
+// dayHistory returns the totals of each day of a range, oldest first, of the whole organisation if app is
+// empty. A last day more than 366 days after the first is a 400 response.
 func (a aggregates) dayHistory(ctx context.Context, org, app string, days wire.DayRange) (*historyOutput, error) {
 	from, to := wire.StoredDay(days.From), wire.StoredDay(days.To)
 	if tooLong(from, to) {

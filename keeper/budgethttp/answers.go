@@ -89,19 +89,20 @@ func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wir
 	return a.internalError(err, x)
 }
 
-// internalError returns the response to an internal error, and logs the cause.
+// internalError returns the 500 response to an internal error, without the cause, which it logs.
 func (a *answers) internalError(err error, x *exchange) *wire.Error {
 	a.logError(x, "failed", err)
 	return hiddenError(http.StatusInternalServerError)
 }
 
-// hiddenError returns the response to an internal error, without its cause, which only the log has.
+// hiddenError returns the response with a status to an internal error. It contains no cause: only the log has
+// it.
 func hiddenError(status int) *wire.Error {
 	return wire.NewError(status, wire.InternalError, "something went wrong; the log has it under this request_id")
 }
 
-// quotaExceeded returns the 429 response if no label has room: the labels, the overage, and the
-// instant to retry at. It sets Retry-After if err has a wait.
+// quotaExceeded returns the 429 response if no label has room: the labels, the overage in micro-dollars, and
+// the instant to retry at. It sets Retry-After if err has a wait.
 func quotaExceeded(err error, exceeded *prices.QuotaExceededError) *wire.Error {
 	out := wire.NewError(http.StatusTooManyRequests, wire.QuotaExceeded, "no label has room left")
 	out.Details.Labels = exceeded.Labels
@@ -119,7 +120,8 @@ func retryAfter(err error) time.Duration {
 	return max(wait, time.Second)
 }
 
-// loginResponse returns the response to an error of a login, or nil for any other error.
+// loginResponse returns the response to an error of a login: 401, or 429 with Retry-After after too many
+// failures. It returns nil for any other error.
 func loginResponse(err error) *wire.Error {
 	var throttled *login.ThrottledError
 	switch {
@@ -133,8 +135,8 @@ func loginResponse(err error) *wire.Error {
 	return nil
 }
 
-// credentialsResponse returns the response to an error of package credentials, or nil for any
-// other error.
+// credentialsResponse returns the response to an error of package credentials: 401 for an invalid retrieval
+// token, 404 for a used one or missing credentials, 409 for a conflict. It returns nil for any other error.
 func credentialsResponse(err error) *wire.Error {
 	switch {
 	case errors.Is(err, credentials.ErrTokenInvalid):
@@ -149,8 +151,8 @@ func credentialsResponse(err error) *wire.Error {
 	return nil
 }
 
-// shapeError converts an error of huma to the common shape, with time and request id. It returns
-// other values unchanged.
+// shapeError converts a *huma.ErrorModel to a *wire.Error with its content type, and sets the time and request
+// id of either. It returns other values unchanged, and never an error.
 func (a *answers) shapeError(ctx huma.Context, _ string, v any) (any, error) {
 	x := exchangeOf(ctx.Context())
 	switch e := v.(type) {
@@ -180,8 +182,8 @@ const (
 	maxText   = 200 // bytes of a field's name, which the client may choose
 )
 
-// validationError returns the response to huma's validation errors, with at most maxFields
-// fields. It never contains values of the request.
+// validationError returns the response to huma's validation errors, sorted by field and at most maxFields; a
+// status of 422 becomes 400. It never contains values of the request. From status 500 on it hides all details.
 func validationError(status int, message string, found []error) *wire.Error {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
@@ -211,7 +213,7 @@ func validationError(status int, message string, found []error) *wire.Error {
 	return out
 }
 
-// shorten cuts a text that a client sent to maxText bytes.
+// shorten returns a text that a client sent, cut to maxText bytes and with an ellipsis if it is longer.
 func shorten(text string) string {
 	if len(text) <= maxText {
 		return text

@@ -54,7 +54,8 @@ func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 	})
 }
 
-// writeResponse writes a complete response. It ignores write errors, because the client may be gone.
+// writeResponse encodes v as JSON and writes it to w at once. It returns only an error of the encoding, because
+// the client may be gone.
 func writeResponse(w io.Writer, v any) error {
 	body, err := encode(v)
 	if err == nil {

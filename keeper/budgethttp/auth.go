@@ -53,7 +53,8 @@ func (l logins) endpoints() []endpoint {
 	}
 }
 
-// grantResponse returns the response with the tokens of g, in plain text, or err unchanged.
+// grantResponse returns the response with the tokens of g, in plain text, and their lives in whole seconds. If
+// err is set, it returns err unchanged.
 func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budgethttp/internal/wire"
 )
 
-// readBody reads a body of at most limit bytes within the given time. It refuses a body that is
-// not JSON, too large or too slow.
+// readBody reads a body of at most limit bytes within the given time. It returns an error response for a body
+// that is not JSON (415), too large (413), too slow (408) or cut off (400).
 func readBody(w http.ResponseWriter, r *http.Request, limit int, within time.Duration) ([]byte, *wire.Error) {
 	if !isJSON(r.Header) {
 		return nil, wire.NewError(http.StatusUnsupportedMediaType, wire.InvalidRequest, "the body is not application/json, in UTF-8 and not compressed")

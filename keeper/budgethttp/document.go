@@ -65,7 +65,8 @@ func (d *document) errorResponse(description string) *huma.Response {
 	}
 }
 
-// addExamples sets the examples of a route's request and response in the document.
+// addExamples sets the examples of a route's request and response in the document. It also documents the
+// route's second success status, if it has one.
 func (d *document) addExamples(r route) {
 	op := operationOf(d.api.OpenAPI().Paths[r.allPaths()[0]], r.method)
 	if r.request != nil {

@@ -68,8 +68,8 @@ type answer struct {
 	bytes  int64
 }
 
-// WriteHeader sets the status. The header is sent together with the body, when its length is
-// known.
+// WriteHeader remembers the first status and sends nothing; later calls have no effect. The header is sent
+// together with the body, when its length is known.
 func (a *answer) WriteHeader(status int) {
 	if a.status == 0 {
 		a.status = status
@@ -96,8 +96,8 @@ func (a *answer) sendHeader() {
 	a.ResponseWriter.WriteHeader(a.status)
 }
 
-// sendResponse sends the response. If the ResponseWriter cannot flush, it is sent when the handler
-// returns.
+// sendResponse sends the header unless it was sent, with status 200 if none was set, and flushes the response.
+// If the ResponseWriter cannot flush, the response is sent when the handler returns.
 func (a *answer) sendResponse() {
 	if a.status == 0 {
 		a.status = http.StatusOK

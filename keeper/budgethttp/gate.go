@@ -35,10 +35,10 @@ var errForbidden = errors.New("budgethttp: forbidden")
 // organisation itself.
 type tenantPath struct{ org, app string }
 
-// authorize compares the verified claims of a token with the organisation and app of the path. It
-// returns ErrUnauthorized unless the token is an access token, and errForbidden for another tenant.
-// It runs before any read, so the response never depends on whether another tenant's data exists. An
-// organisation's token is valid for all its apps.
+// authorize compares the verified claims of a token with the path's organisation and app. It returns
+// ErrUnauthorized unless the token is an organisation's or app's access token, errForbidden for another tenant,
+// and nil for a route without a tenant. An organisation's token is valid for all its apps; an app's is not for
+// the organisation's own routes.
 func authorize(path tenantPath, c Claims) error {
 	switch {
 	case c.Kind != Access || c.Org == "":
@@ -51,8 +51,9 @@ func authorize(path tenantPath, c Claims) error {
 	return nil
 }
 
-// admitRequest checks the credential that a route needs, and sets the principal or the claims of
-// x. It returns an error that matches ErrUnauthorized or errForbidden, or the error of the check.
+// admitRequest checks the credential that a route needs, and sets the principal or the claims of x. A route for
+// nobody passes unchecked, and with byToken also a fetch of a secret without a key. It returns an error that
+// matches ErrUnauthorized or errForbidden, or the error of the check.
 func (g *gate) admitRequest(r *http.Request, x *exchange, n need) error {
 	switch n {
 	case nobody:

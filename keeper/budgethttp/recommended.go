@@ -25,13 +25,14 @@ type kept struct {
 	out *selectionOutput
 }
 
+// newRecommended returns an empty cache of responses.
 func newRecommended() *recommended {
 	last, _ := lru.New[tenantPath, *kept](recommendedKept) // fails only for a size below 1
 	return &recommended{last}
 }
 
-// responseFor returns the response for a recommendation. It repeats the app's last response,
-// already encoded, if the recommendation has the same content.
+// responseFor returns the response for a recommendation, encoded once, and caches it for the app. It repeats
+// the app's last response if the recommendation has the same content.
 func (m *recommended) responseFor(org, app string, r budget.Recommendation) *selectionOutput {
 	to := tenantPath{org, app}
 	if k, ok := m.last.Get(to); ok && sameResponse(k.of, r) {

@@ -19,6 +19,7 @@ type router struct {
 	headless map[string]bool   // patterns of routes that refuse HEAD
 }
 
+// newRouter returns a router without routes. prefix is the path at which the server is mounted.
 func newRouter(prefix string, a *answers) *router {
 	return &router{mux: http.NewServeMux(), prefix: prefix, answers: a, names: map[string]string{}, headless: map[string]bool{}}
 }
@@ -32,8 +33,8 @@ func (t *router) addPatterns(r route) {
 	}
 }
 
-// serveFixed serves body for GET at path, both at the root and below /api/v1, and lets clients
-// cache it. A policy is sent as the content security policy unless empty.
+// serveFixed serves body for GET at path, both at the root and below /api/v1, and lets clients cache it for
+// five minutes. A policy is sent as the content security policy unless empty.
 func (t *router) serveFixed(id, path, contentType string, body []byte, policy string) {
 	for _, prefix := range []string{"", base} {
 		pattern := "GET " + prefix + path
@@ -50,7 +51,7 @@ func (t *router) serveFixed(id, path, contentType string, body []byte, policy st
 	}
 }
 
-// redirectRoot redirects the root to the HTML page, by a relative address.
+// redirectRoot adds the route of the root, which redirects (303) to the HTML page by a relative address.
 func (t *router) redirectRoot() {
 	const root = "GET /{$}"
 	t.names[root] = "root"
@@ -60,8 +61,9 @@ func (t *router) redirectRoot() {
 	})
 }
 
-// dispatch passes a request to the handler of its route and sets x.route. It answers 404 for a
-// path that is not clean, because ServeMux would redirect it.
+// dispatch passes a request to the handler of its route and sets x.route. It answers 404 for an unknown path,
+// and for one that is not clean, because ServeMux would redirect it. It answers 405 for another method, and for
+// HEAD on a route that changes something.
 func (t *router) dispatch(w *answer, r *http.Request, x *exchange) {
 	below, ok := strings.CutPrefix(r.URL.EscapedPath(), t.prefix)
 	if !ok || path.Clean(below) != below || !strings.HasPrefix(below, "/") {
@@ -107,7 +109,8 @@ func (t *router) stripPrefix(r *http.Request) (*http.Request, error) {
 	return out, nil
 }
 
-// answerUnrouted answers a request without a route, with the allowed methods if the path has any.
+// answerUnrouted answers a request without a route: 405 with the allowed methods if the path has routes for
+// others, else 404. It calls h, ServeMux's own handler, only to learn which.
 func (t *router) answerUnrouted(w *answer, r *http.Request, x *exchange, h http.Handler) {
 	probe := &probe{header: http.Header{}}
 	h.ServeHTTP(probe, r)

@@ -118,8 +118,8 @@ func (c secrets) retrieveSecret(ctx context.Context, x *exchange, org, app, toke
 }
 
 // authenticateByKey returns the default of Options.Administrator: a function that verifies the one provisioning
-// key of a request and returns the principal. A key of one organisation is valid only below that organisation's
-// path.
+// key of a request and returns the principal, "key:" and the key's name. It returns ErrUnauthorized for a
+// missing or invalid key, and errForbidden for a key of another organisation than the path's.
 func authenticateByKey(store *credentials.Store) func(*http.Request) (string, error) {
 	return func(r *http.Request) (string, error) {
 		given := r.Header.Values("X-Api-Key")

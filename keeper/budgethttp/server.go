@@ -140,8 +140,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.router.dispatch(out, r, x)
 }
 
-// recoverPanic answers a request whose handler panicked. It cuts off a partly sent response, so
-// that the client does not take it for complete.
+// recoverPanic logs the panic of a handler and answers 500; call it deferred. It cuts off a partly sent
+// response with a new panic, so that the client does not take it for complete. It passes http.ErrAbortHandler
+// on without logging.
 func (s *Server) recoverPanic(x *exchange, out *answer) {
 	p := recover()
 	if p == nil {
@@ -159,7 +160,8 @@ func (s *Server) recoverPanic(x *exchange, out *answer) {
 	s.router.answers.writeError(out, x, hiddenError(http.StatusInternalServerError))
 }
 
-// reportServed calls OnServed, sends the rest of the response, and then writes the log.
+// reportServed calls OnServed, sends the rest of the response, and then writes the log. It sends nothing more
+// if the connection was cut off.
 func (s *Server) reportServed(x *exchange, out *answer, r *http.Request) {
 	status := cmp.Or(out.status, http.StatusOK)
 	e := Served{Route: x.route, Method: r.Method, Status: status, Bytes: out.bytes, Took: s.opts.Now().Sub(x.began), RequestID: x.id, Client: cmp.Or(x.claims.ClientID, x.principal)}

@@ -39,6 +39,7 @@ type records struct {
 	schemas huma.Registry
 }
 
+// newRecords makes the routes of usage, and adds the schema of a record to the document d.
 func newRecords(k *budget.Keeper, d *document) *records {
 	schemas := d.api.OpenAPI().Components.Schemas
 	return &records{k, d.gate.answers, schemas.Schema(reflect.TypeFor[wire.Usage](), true, "Usage"), schemas}
@@ -126,6 +127,8 @@ func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget
 	return wire.BatchResult{Index: index, Status: receipt.Status, Receipt: &receipt}
 }
 
+// failedResult returns the result of a refused record of a batch, with its index in the request and the code,
+// message and details of e.
 func failedResult(index int, e *wire.Error) wire.BatchResult {
 	return wire.BatchResult{Index: index, Status: wire.StatusFailed, Error: &wire.BatchError{Code: e.Code, Message: e.Message, Details: e.Details}}
 }

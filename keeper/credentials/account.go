@@ -77,6 +77,7 @@ func validOwner(org, app string) error {
 // clientPrefix is the prefix of the partitions of clients.
 const clientPrefix = "CLIENT#"
 
+// clientKey returns the key of a client's item in the control table.
 func clientKey(id string) store.Key { return store.Key{PK: clientPrefix + id, SK: rootSK} }
 
 // account is a client's stored credentials. The zero account means that none are stored.

@@ -98,8 +98,8 @@ func (c *core) newSecret(prefix string) (Secret, error) {
 	return NewSecret(prefix + base64.RawURLEncoding.EncodeToString(b)), err
 }
 
-// eventWrite returns a transaction's write of an audit event in the name of by. fields must not
-// contain a secret.
+// eventWrite returns the transaction write that stores an audit event of now, in the name of by, and sends
+// nothing. fields must not contain a secret.
 func (c *core) eventWrite(by, action, target, resource string, fields trail.Fields) (types.TransactWriteItem, error) {
 	now := c.now()
 	changes, err := trail.Diff(nil, fields)

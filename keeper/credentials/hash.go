@@ -18,7 +18,7 @@ const (
 	purposeKey    = "key"
 )
 
-// hmacOf returns the HMAC of a secret under a pepper, bound to its purpose and owner.
+// hmacOf returns the HMAC-SHA-256 of a secret under a pepper, as 32 bytes, bound to its purpose and owner.
 func (p Pepper) hmacOf(purpose, owner string, secret Secret) []byte {
 	mac := hmac.New(sha256.New, []byte(p.key.Reveal()))
 	for _, part := range []string{purpose, owner, secret.Reveal()} {
@@ -28,7 +28,8 @@ func (p Pepper) hmacOf(purpose, owner string, secret Secret) []byte {
 	return mac.Sum(nil)
 }
 
-// hashSecret returns the stored form of a secret's hash.
+// hashSecret returns the stored form of a secret's hash: "v1:", the pepper's id, a colon, and the HMAC as hex
+// text.
 func (p Pepper) hashSecret(purpose, owner string, secret Secret) string {
 	return hashPrefix + p.ID + ":" + hex.EncodeToString(p.hmacOf(purpose, owner, secret))
 }
@@ -57,8 +58,8 @@ func newAttempt(peppers []Pepper, purpose, owner string, secret Secret) attempt 
 	return a
 }
 
-// matches reports whether the secret matches a hash. known is false if the pepper of the hash is
-// unknown.
+// matches reports in constant time whether the secret matches a stored hash. known is false if the pepper of
+// the hash is unknown, and for a hash of another system.
 func (a attempt) matches(hash string) (fits, known bool) {
 	pepper, sum, ok := parseHash(hash)
 	own, known := a[pepper]

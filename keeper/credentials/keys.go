@@ -212,10 +212,12 @@ func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
 	return entries
 }
 
+// asEntry returns the key in the form of the key document, with its seed in base64, not redacted.
 func (k SigningKey) asEntry() keyEntry {
 	return keyEntry{ID: k.ID, Algorithm: EdDSA, Created: k.Created, Key: base64.StdEncoding.EncodeToString(k.Private().Seed())}
 }
 
+// asEntry returns the pepper in the form of the key document, with its value in base64, not redacted.
 func (p Pepper) asEntry() keyEntry {
 	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
 }
@@ -259,8 +261,8 @@ func (k *KeySet) Pepper(now time.Time) Pepper {
 	return newestDistributed(k.peppers, now, func(p Pepper) time.Time { return p.Created })
 }
 
-// newestDistributed returns the newest key that is old enough to be known to every process, or the oldest if
-// none is. created returns the time of a key.
+// newestDistributed returns the newest key that was created at least KeyDelay before now, so that every process
+// knows it, or the oldest if none was. keys are oldest first, at least one. created returns the time of a key.
 func newestDistributed[K any](keys []K, now time.Time, created func(K) time.Time) K {
 	chosen := keys[0]
 	for _, k := range keys[1:] {

@@ -22,6 +22,7 @@ const (
 // usedKept is how long a used token is remembered.
 const usedKept = 7 * 24 * time.Hour
 
+// handoutKey returns the key of the item of a retrieval token, by the token's hash.
 func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
 
 // readHandout reports whether no caller has retrieved a client's last secret, for Rotate, which then replaces
@@ -110,8 +111,8 @@ type sealedSecret struct {
 	revision, version int64
 }
 
-// checkUnused returns the sealed secret of a token's item, or the error that refuses it.
-// ErrTokenUsed takes precedence over an expiry.
+// checkUnused returns the sealed secret of a token's item. A missing item, one of another owner or an expired
+// one is ErrTokenInvalid. A used or replaced one is ErrTokenUsed, even if it has expired.
 func (c *core) checkUnused(item store.Item, org, app string) (sealedSecret, error) {
 	var d store.Decoder
 	misplaced := d.String(item, attrOrg) != org || d.String(item, attrApp) != app

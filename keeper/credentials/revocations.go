@@ -34,9 +34,13 @@ func (r TokenRef) String() string {
 	return r.ID + "\x00" + r.Session + "\x00" + r.ClientID
 }
 
-func tokenMarkKey(id string) store.Key   { return store.Key{PK: "REVOKED#TOKEN#" + id, SK: rootSK} }
+// tokenMarkKey returns the key of the mark that revokes the token with an id.
+func tokenMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#TOKEN#" + id, SK: rootSK} }
+
+// sessionMarkKey returns the key of the mark that revokes all tokens of a session.
 func sessionMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#SESSION#" + id, SK: rootSK} }
 
+// clientMarkKey returns the key of the mark that revokes older tokens of a client.
 func clientMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#CLIENT#" + id, SK: rootSK} }
 
 // markItem returns the mark of a revoked token or session. It expires when the token has, with
@@ -67,8 +71,8 @@ type revocations struct {
 	known *cache.Loading[TokenRef, *verdict]
 }
 
-// newRevocations makes an empty cache that tells which tokens are revoked. An entry is read again after
-// CacheTTL, and its caller waits for that.
+// newRevocations makes an empty cache of tokens that were found valid. An entry is read again after CacheTTL,
+// and its caller waits for that. It sends no request.
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
 		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,

@@ -31,6 +31,7 @@ const (
 	attrBy     = "created_by"
 )
 
+// ringKey returns the key of the item of the provisioning key with a name.
 func ringKey(name string) store.Key { return store.Key{PK: ringPK, SK: ringPrefix + name} }
 
 // ProvisioningKey is an administrator's key without its secret.
@@ -90,6 +91,7 @@ type ring struct {
 	known *cache.Loading[theRing, *keys]
 }
 
+// newRing makes the cache of provisioning keys, which are read again after CacheTTL. It sends no request.
 func newRing(c *core) *ring {
 	known, _ := cache.NewLoading[theRing](1, cache.Options[*keys]{Now: c.now, TTL: CacheTTL, Wait: true}) // fails only for a size below 1
 	return &ring{core: c, known: known}
@@ -142,9 +144,9 @@ func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, err
 	return s.createKey(ctx, ProvisioningKey{Name: name, Org: org})
 }
 
-// createKey generates a provisioning key, stores its hash with an event, and drops the cached
-// keys. The result has the only copy of the secret. It returns a conflict if the name is taken,
-// and a *ValidationError if maxRing keys exist.
+// createKey generates a provisioning key, stores its hash with an event, and drops the cached keys. The result
+// has the only copy of the secret. It returns ErrConflict if the name is taken, and a *ValidationError if
+// maxRing keys exist.
 func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, error) {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

@@ -60,8 +60,8 @@ func (s *Store) As(principal string) *Store {
 	return &Store{core: s.core, ring: s.ring, revoked: s.revoked, principal: principal}
 }
 
-// Now returns the time by the store's clock, which decides about grace, retrieval and
-// revocation.
+// Now returns the time by the store's clock, which decides about grace, retrieval and revocation. It is the
+// process's time if New did not make the store.
 func (s *Store) Now() time.Time {
 	if !s.isMade() {
 		return time.Now()
@@ -98,8 +98,8 @@ func checkUsable(ctx context.Context, s *Store) error {
 	return problem.CheckContext(ctx, pkg)
 }
 
-// beginCall checks the store and the context, and returns a context that ends after
-// Options.Timeout.
+// beginCall returns a context that ends after Options.Timeout, and its cancel function, for the caller to call.
+// It returns a *ValidationError for a store that New did not make, and for a nil context.
 func (s *Store) beginCall(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err
@@ -108,8 +108,9 @@ func (s *Store) beginCall(ctx context.Context) (context.Context, context.CancelF
 	return bounded, cancel, nil
 }
 
-// beginChange begins a call that changes the table: it also checks the principal, and allows more
-// time than for a login.
+// beginChange begins a call that changes the table. It returns a context that ends after Options.Timeout or
+// ddb.ControlTimeout, the longer one, and its cancel function. It returns a *ValidationError for an unusable
+// store, a nil context, and a missing or bad principal.
 func (s *Store) beginChange(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err

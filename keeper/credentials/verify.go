@@ -78,8 +78,9 @@ func (c *core) matchingHash(seen account, given attempt, secret Secret, now time
 	return foreign, c.opts.ImportedHash(NewSecret(foreign), secret)
 }
 
-// rehashSecret replaces the hash of a valid secret if it comes from another system or uses an old
-// pepper. It changes nothing else. After a failure the next login tries again.
+// rehashSecret stores a new hash of a valid secret if the stored one comes from another system or uses an old
+// pepper, and changes nothing else. It does nothing if another process was faster. It logs a failure, and the
+// next login tries again.
 func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, secret Secret) {
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return

@@ -20,9 +20,9 @@ type KeyLoader func(context.Context) ([]byte, error)
 // maxDocument is the maximal size of a document of keys, in bytes.
 const maxDocument = 64 << 10
 
-// KeysFile reads a document of keys from a file by its path. If the path is a link that is
-// switched, as in volumes of secrets, it reads the current target. It refuses anything but a
-// regular file.
+// KeysFile returns a loader that reads a document of keys from a file. If the path is a link that is switched,
+// as in volumes of secrets, it reads the current target. It refuses anything but a regular file, and a file
+// above 64 KiB.
 func KeysFile(path string) KeyLoader {
 	return func(context.Context) ([]byte, error) {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its writer

@@ -70,8 +70,8 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 // defaultTimeout is the default of URL.Timeout.
 const defaultTimeout = 30 * time.Second
 
-// requestList sends a request for a list and returns its body and tag. It returns ErrNotModified
-// if the list still has tag. The caller closes the body.
+// requestList sends a request for a list and returns its body and tag; the caller closes the body. It returns
+// ErrNotModified if the list still has tag, and an error for any other status than 200.
 func requestList(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
 	answer, err := client.Do(request)
 	if err != nil {
@@ -102,7 +102,8 @@ func checkRedirect(request *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// redactAddress returns an address without its secret parts.
+// redactAddress returns the scheme, host and path of an address, without its user, query and fragment, which
+// may be secret.
 func redactAddress(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }

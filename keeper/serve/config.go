@@ -168,7 +168,8 @@ func Default() Config {
 // can handle.
 const defaultLinger = Span(2 * time.Millisecond)
 
-// lingerOrDefault returns Linger, or the default of the metering. 0 means the library's default.
+// lingerOrDefault returns Linger if it is set, else defaultLinger, or 0 with batch metering: then the library's
+// default applies.
 func (c Config) lingerOrDefault() Span {
 	if c.Linger == nil && budget.Metering(c.Metering) == budget.MeteringBatch { // batch is chosen for its cost
 		return 0

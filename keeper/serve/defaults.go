@@ -8,9 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// storeDefaults stores the default models and prices of the configuration if none are stored,
-// for other keepers of the tables and for commands. If it fails, the keeper continues with its
-// own.
+// storeDefaults stores the default models and prices of the configuration where none are stored, for other
+// keepers of the tables and for commands. It logs a failure, and the keeper continues with its own.
 func (s *Service) storeDefaults(ctx context.Context) {
 	err := s.storeModels(ctx)
 	if errors.Is(err, budget.ErrConflict) { // another keeper was faster, maybe with its days only
@@ -32,8 +31,8 @@ func (s *Service) warnOfDefaults(kind string, err error) {
 	}
 }
 
-// storeModels stores the default models of the configuration, unless it has none or models are
-// stored.
+// storeModels stores the default models of the configuration, unless it has none or models are stored. It
+// returns budget.ErrConflict if another keeper changed the settings meanwhile.
 func (s *Service) storeModels(ctx context.Context) error {
 	if len(s.config.Defaults.Models) == 0 {
 		return nil

@@ -23,8 +23,8 @@ type Demo struct {
 	Key credentials.Secret
 }
 
-// Demo creates an organisation with an app, and returns credentials for the app and a
-// provisioning key. The tables must exist.
+// Demo creates an organisation with an app, and returns new credentials for the app and a provisioning key. The
+// tables must exist. It fails if the app has credentials already, or if a key named demo exists.
 func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	_, err := s.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: demoOrg, Name: "Demo", Timezone: "UTC", Ordering: []string{"premium", "standard"},
@@ -50,7 +50,8 @@ func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	return Demo{client, key.Secret}, err
 }
 
-// Lines returns shell commands that try the API at a URL, in order.
+// Lines returns shell commands that try the API at a URL, in order. They contain the client's secret and the
+// key in plain text.
 func (d Demo) Lines(url string) []string {
 	app := url + "/api/v1/orgs/" + demoOrg + "/apps/" + demoApp
 	bearer := ` -H "Authorization: Bearer $TOKEN"`

@@ -28,7 +28,8 @@ type Log struct {
 	told     int64 // dropped lines that were reported, or cannot be
 }
 
-// NewLog returns a log that writes to a writer. Only the log may use the writer until Close.
+// NewLog returns a log that writes to a writer, and starts the goroutine that does so until Close. Only the log
+// may use the writer until then.
 func NewLog(to io.Writer) *Log {
 	l := &Log{to: to, ended: make(chan struct{})}
 	l.more = sync.NewCond(&l.mu)

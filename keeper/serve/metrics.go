@@ -241,7 +241,8 @@ func (m *metrics) writeOwn(w io.Writer) {
 	m.writeAge(w, "dynalimit_keeper_price_lag_seconds", "Seconds since the last refresh of prices by this process. Absent before the first.", m.refreshed)
 }
 
-// writeAge writes the time since an event, or nothing if it never happened.
+// writeAge writes the time since an event in seconds, at least 0, or nothing if since is zero because it never
+// happened.
 func (m *metrics) writeAge(w io.Writer, name, help string, since time.Time) {
 	if !since.IsZero() {
 		family{name, "gauge", help}.writeOne(w, max(m.now().Sub(since).Seconds(), 0))

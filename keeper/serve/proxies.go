@@ -51,9 +51,9 @@ func newProxies(networks []string, header string) (*proxies, error) {
 	return p, nil
 }
 
-// clientAddress returns the address of a request: the last one on its way that is not a trusted
-// proxy. Addresses before that one may be forged. If a proxy hides its client or writes an
-// invalid address, the proxy's address counts.
+// clientAddress returns the address of a request: the last one on its way that is not a trusted proxy. If a
+// proxy hides its client or writes an invalid address, the proxy's address counts. It is the zero address if
+// the connection's own is unreadable.
 func (p *proxies) clientAddress(r *http.Request) netip.Addr {
 	peer, ok := origin.ParseAddress(r.RemoteAddr)
 	if !ok {

@@ -15,8 +15,8 @@ type quotas struct {
 	own     map[string]bool
 }
 
-// boundSeries returns the percentages by label, with at most q.maximum labels of their own.
-// Further labels share one series with their highest percentage.
+// boundSeries returns the percentages by label, with at most q.maximum labels of their own. It remembers those
+// labels for the life of the process. Further labels share one series with their highest percentage.
 func (q *quotas) boundSeries(byLabel map[string]float64) map[string]float64 {
 	if q.own == nil {
 		q.own = map[string]bool{}

@@ -72,7 +72,8 @@ type Service struct {
 	ending                 atomic.Bool
 }
 
-// Open makes a service and begins to listen. Call Serve or Close afterwards.
+// Open makes a service, stores the default models and prices that are missing in the tables, and begins to
+// listen. Call Serve or Close afterwards. After an error it has closed everything.
 func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -211,9 +212,9 @@ func (s *Service) MetricsURL() string {
 	return "http://" + s.opsListen.Addr().String()
 }
 
-// isReady reports whether this process can serve requests. While DynamoDB does not answer, no
-// other process is better: the process is ready as long as it serves some calls, from memory or
-// into the spool.
+// isReady reports whether this process can serve requests; it is false once the service is ending. While
+// DynamoDB does not answer, it is true as long as the process serves some calls, from memory or into the spool,
+// because no other process is better.
 func (s *Service) isReady() bool {
 	health, policies := s.keeper.Health(), s.config.OnUnavailable
 	serves := budget.Policy(policies.Recommend) != budget.Refuse || s.config.Spool != "" && budget.Policy(policies.Submit) != budget.Refuse
@@ -296,7 +297,8 @@ func (s *Service) shutdownAPI(ctx context.Context) error {
 	return nil
 }
 
-// closeParts closes the keeper and the limiter, within Shutdown.Time. Pending writes complete.
+// closeParts closes the keeper and the limiter, so that pending writes complete. It takes at most Shutdown.Time
+// from now, even if ctx has ended. It skips parts that were not made.
 func (s *Service) closeParts(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()

@@ -31,19 +31,17 @@ type answer struct {
 	settled chan struct{} // closed when the call is settled
 }
 
-// newAnswer wraps the body of an answer so that reading or closing it settles the call, and so does the end
-// of the request's context.
-//
-// If the transport requested the usage for the caller, it also removes the usage's event and the response's
-// Content-Length.
+// newAnswer wraps the body of an answer so that reading or closing it settles the call, and so does the end of
+// the request's context. If the transport requested the usage for the caller, it also removes the usage's event
+// and the response's Content-Length. Transport.Close finds the answer until it has ended.
 func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	b := &answer{
-		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, says: saysOf(res.Header, time.Now()),
+		ReadCloser: res.Body, attempt: a, ctx: a.request.Context(), status: res.StatusCode, says: readLimitTimes(res.Header, time.Now()),
 		reader: a.route.NewReader(res.Header), settled: make(chan struct{}),
 	}
 	b.plain = newPlain(res.Header.Get("Content-Encoding"), b.reader)
 	b.mu.Lock() // the context may have ended, and Transport.Close may settle open answers
-	a.transport.open.add(b)
+	a.transport.open.addReading(b)
 	b.stop = context.AfterFunc(b.ctx, b.settleIfLeft)
 	b.mu.Unlock()
 	if a.injected && b.reader.Streams() && b.plain == nil {
@@ -54,8 +52,8 @@ func newAnswer(a *attempt, res *http.Response) io.ReadCloser {
 	return b
 }
 
-// Read passes arrived bytes on and reads the usage in them. At the end or an error of the body it settles the
-// call first.
+// Read returns arrived bytes unchanged and reads the usage in them. At the end or an error of the body it
+// settles the call before it returns.
 func (b *answer) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if n > 0 {
@@ -67,7 +65,8 @@ func (b *answer) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readPassed reads the usage in bytes that were passed on. It ignores bytes after the answer has ended.
+// readPassed reads the usage in bytes that were passed on, after decompression if they are compressed. It
+// ignores bytes after the answer has ended.
 func (b *answer) readPassed(passed []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +93,8 @@ const (
 )
 
 // readUsage reads and drops the rest of an ended reply until its usage has arrived, at most 64 KiB. After 250
-// ms it calls closed, which closes the body and so ends the read.
+// ms it calls closed, which closes the body and so ends the read. It does nothing unless the usage is still to
+// come.
 func (b *answer) readUsage(closed func() error) {
 	if !b.owesUsage() {
 		return
@@ -110,8 +110,8 @@ func (b *answer) readUsage(closed func() error) {
 	}
 }
 
-// owesUsage reports whether the reply has ended and its usage is still to come. It is false for a compressed
-// stream, which is read with a delay.
+// owesUsage reports whether the reply has ended and its usage is still to come. It is false after the call is
+// settled, and for a compressed stream, which is read with a delay.
 func (b *answer) owesUsage() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +120,8 @@ func (b *answer) owesUsage() bool {
 
 var errClosed = errors.New("llmhttp: the answer was closed before its end")
 
-// settleIfLeft settles the call if its request's context has ended, and logs a panic: it runs on a goroutine
-// without another owner.
+// settleIfLeft settles the call if its request's context has ended; otherwise it does nothing. It logs a panic
+// instead of passing it on, because its goroutine has no other owner.
 func (b *answer) settleIfLeft() {
 	if err := b.ctx.Err(); err != nil {
 		guard.Call(func() { b.endAnswer(err) }, func(e *guard.Ended) { // the goroutine has no other owner
@@ -130,8 +130,8 @@ func (b *answer) settleIfLeft() {
 	}
 }
 
-// endAnswer settles the call by the usage so far, once; a concurrent call waits for the first. cause is the
-// reason that reading ended.
+// endAnswer settles the call by the usage so far, once, and pauses calls if the answer says stop. A concurrent
+// call waits for the first. It logs a failed settlement; cause is the reason that reading ended.
 func (b *answer) endAnswer(cause error) {
 	if b.markEnded() {
 		<-b.settled
@@ -158,7 +158,8 @@ func (b *answer) markEnded() bool {
 }
 
 // settleCall settles the call at the usage if that is complete, else by its outcome: status, failure, or the
-// tokens counted so far. It returns the guard's error.
+// tokens counted so far. It writes the settlement in the background and returns the guard's error. An
+// impossible usage counts as incomplete.
 func (b *answer) settleCall() error {
 	call, route := b.attempt.call, b.attempt.route
 	usage, whole := b.reader.Usage(route)
@@ -190,8 +191,8 @@ func (b *answer) settleCall() error {
 	return call.Failed(b.ctx, o)
 }
 
-// guardUsage converts a usage of an answer to the guard's, with the fees of tools and each part's priced
-// model.
+// guardUsage converts a usage of an answer to the guard's, with the uses of tools that have a fee and each
+// part's priced model. It leaves Status and Time empty.
 func (a *attempt) guardUsage(u dialect.Usage) llm.Usage {
 	usage := llm.Usage{
 		Tokens: prices.Tokens(u.Tokens), SoundTokens: u.Sound, ServiceTier: u.Tier, Tools: a.route.ChargedUses(u.Uses, a.tools),

@@ -29,7 +29,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller of a context; ok is false without one.
+// CallerOf returns the caller that WithCaller put into a context. It returns false without one.
 func CallerOf(ctx context.Context) (c Caller, ok bool) {
 	c, ok = ctx.Value(callerKey{}).(Caller)
 	return c, ok
@@ -37,8 +37,8 @@ func CallerOf(ctx context.Context) (c Caller, ok bool) {
 
 type callerKey struct{}
 
-// WithBatch returns a context that makes its requests batch calls, which leave the reserve of each limit to interactive
-// calls (llm.Request.Batch).
+// WithBatch returns a context that makes its requests batch calls. They leave the reserve of each limit to
+// interactive calls (llm.Request.Batch).
 func WithBatch(ctx context.Context) context.Context { return context.WithValue(ctx, batchKey{}, true) }
 
 // isBatch reports whether the requests of a context are batch calls.
@@ -48,11 +48,12 @@ type batchKey struct{}
 
 // mayUse reports whether the caller may use a model: its Models are empty or one matches the name.
 func (c *Caller) mayUse(model string) bool {
-	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matches(pattern, model) })
+	return len(c.Models) == 0 || slices.ContainsFunc(c.Models, func(pattern string) bool { return matchesPattern(pattern, model) })
 }
 
-// matches reports whether a model or path is the pattern, or begins with it if the pattern ends in "*".
-func matches(pattern, model string) bool {
+// matchesPattern reports whether name, a model or a path, is the pattern, or begins with it if the pattern ends
+// in "*".
+func matchesPattern(pattern, model string) bool {
 	if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
 		return strings.HasPrefix(model, prefix)
 	}

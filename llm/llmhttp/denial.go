@@ -17,8 +17,9 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// answerRefused turns an error of admission into an answer of the provider's shape. It returns the error
-// itself if the request's context has ended. It logs errors that are mistakes of the operator.
+// answerRefused returns the answer to an error of admission in the provider's shape: 429, 403, 401, 503 or
+// another status. It returns the error itself if the request's context has ended. It logs errors that are
+// mistakes of the operator, as 404 or 500.
 func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	ctx := a.request.Context()
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // the caller has left
@@ -32,7 +33,7 @@ func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	}
 	if errors.Is(err, llm.ErrNoPrice) {
 		a.transport.opts.Logger.LogAttrs(ctx, slog.LevelError, "llmhttp: a model has no price, and money is limited", slog.String("model", a.model), slog.Any("error", err))
-		return a.answerStatus(http.StatusNotFound, "the model "+quoted(a.model)+" has no price here, and money is limited: it is not served"), nil
+		return a.answerStatus(http.StatusNotFound, "the model "+quoteText(a.model)+" has no price here, and money is limited: it is not served"), nil
 	}
 	told := a.caller.Refuse(err)
 	switch told.Kind { //nolint:exhaustive // the others are denials, or mistakes
@@ -51,8 +52,9 @@ func (a *attempt) answerRefused(err error) (*http.Response, error) {
 	return a.answerStatus(http.StatusInternalServerError, "the call cannot be limited"), nil
 }
 
-// answerDenied returns the answer to a denial: 429 with the wait, or 403 for a blocked entity. With
-// Options.Headers it shows the caller's limit.
+// answerDenied returns the answer to a denial, with a mark for DenialOf: 429 with the wait, or 403 for a
+// blocked entity. With Options.Headers it shows the caller's limit. It asks an SDK to retry only if that soon
+// helps.
 func (a *attempt) answerDenied(denial *llm.DeniedError) *http.Response {
 	answer := dialect.Refusal{Status: http.StatusTooManyRequests, Wait: -1}
 	if wait, ok := denial.RetryIn(); ok {
@@ -79,7 +81,8 @@ func (a *attempt) answerDenied(denial *llm.DeniedError) *http.Response {
 // retrySoon is the longest wait that an SDK may handle. Longer waits are the caller's decision.
 const retrySoon = 5 * time.Second
 
-// retriesSoon reports whether an SDK's retry helps: the wait is short, and ends before the request's deadline.
+// retriesSoon reports whether an SDK's retry helps: the wait is at most 5 s, and ends before the request's
+// deadline.
 func (a *attempt) retriesSoon(wait time.Duration) bool {
 	deadline, ok := a.request.Context().Deadline()
 	return wait <= retrySoon && (!ok || wait < time.Until(deadline))
@@ -88,23 +91,25 @@ func (a *attempt) retriesSoon(wait time.Duration) bool {
 // answerMarked returns an answer that carries err, encoded as a mark, in its message and header, for DenialOf
 // and UnavailableOf. For an error that has no mark it is a plain answer.
 func (a *attempt) answerMarked(answer dialect.Refusal, err error) *http.Response {
-	m := mark.Of(err)
+	m := mark.Encode(err)
 	if m == "" {
-		return a.answer(answer)
+		return a.answerRefusal(answer)
 	}
 	answer.Message += " (" + m + ")"
-	res := a.answer(answer)
+	res := a.answerRefusal(answer)
 	res.Header.Set(refusalHeader, m)
 	return res
 }
 
-// answerStatus returns the transport's own answer with a status and a message, in the provider's shape.
+// answerStatus returns the transport's own answer with a status and a message, in the provider's shape and
+// without a retry time. It closes the request's body.
 func (a *attempt) answerStatus(status int, message string) *http.Response {
-	return a.answer(dialect.Refusal{Status: status, Message: message})
+	return a.answerRefusal(dialect.Refusal{Status: status, Message: message})
 }
 
-// answer returns the transport's own answer to the attempt, in the shape of its provider.
-func (a *attempt) answer(refusal dialect.Refusal) *http.Response {
+// answerRefusal returns the transport's own answer to the attempt, in the shape of its provider. It closes the
+// request's body.
+func (a *attempt) answerRefusal(refusal dialect.Refusal) *http.Response {
 	return ownAnswer(a.request, a.route.Shape, refusal)
 }
 
@@ -123,8 +128,8 @@ func ownAnswer(r *http.Request, shape *dialect.Shape, refusal dialect.Refusal) *
 	}
 }
 
-// quoted returns a text of a client for use in a message: in quotes, in ASCII, and cut after 64 bytes.
-func quoted(s string) string {
+// quoteText returns a text of a client for use in a message: in quotes, in ASCII, and cut after 64 bytes.
+func quoteText(s string) string {
 	const most = 64
 	if len(s) > most {
 		s = s[:most] + "…"

@@ -9,16 +9,14 @@ import (
 	"github.com/dynalimit/dynalimit/llm/llmhttp/internal/mark"
 )
 
-// DenialOf finds the denial in the error that an SDK made of the answer, or in one of
-// this package. errors.As finds dynalimit.LimitExceededError, dynalimit.PausedError, dynalimit.BlockedError and
-// prices.QuotaExceededError in it. DenialOf reads a mark in the message of the error,
-// or in the JSON that the error keeps, and so finds each denial of this process, however many there
-// are. The mark has only the denying statuses of a limit's denial.
+// DenialOf returns the denial in err, an error that an SDK made of the answer or one of this package, and false
+// without one. It reads a mark in the error's message or JSON, with only the denying statuses. In the result,
+// errors.As finds dynalimit.LimitExceededError, PausedError, BlockedError and prices.QuotaExceededError.
 func DenialOf(err error) (*llm.DeniedError, bool) { return findError[*llm.DeniedError](err) }
 
-// UnavailableOf finds the outage in the error that an SDK made of the answer: DynamoDB did not
-// answer and the policy is Refuse, the default for money. RetryIn of the result is
-// the time until the next probe of DynamoDB. It is false for an error of the provider, a 503 too.
+// UnavailableOf returns the outage in the error that an SDK made of the answer: DynamoDB did not answer and the
+// policy is Refuse. RetryIn of the result is the time until the next probe of DynamoDB. It returns false for an
+// error of the provider, a 503 too.
 func UnavailableOf(err error) (*dynalimit.UnavailableError, bool) {
 	return findError[*dynalimit.UnavailableError](err)
 }
@@ -46,11 +44,12 @@ type answered interface {
 	RawJSON() string
 }
 
-// Denial finds the denial in an answer of a Transport, as DenialOf; it is false for any other answer.
+// Denial returns the denial in the header of a Transport's answer, as DenialOf does. It returns false for a nil
+// or any other answer.
 func Denial(res *http.Response) (*llm.DeniedError, bool) { return findIn[*llm.DeniedError](res) }
 
-// Unavailable finds the outage in an answer of a Transport, as UnavailableOf; it is false for any
-// other answer, a 503 of the provider too.
+// Unavailable returns the outage in the header of a Transport's answer, as UnavailableOf does. It returns false
+// for a nil or any other answer, a 503 of the provider too.
 func Unavailable(res *http.Response) (*dynalimit.UnavailableError, bool) {
 	return findIn[*dynalimit.UnavailableError](res)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// showLimit removes the provider's rate-limit headers from h, because they are not the caller's. It sets those of the
-// caller's own tightest limit, and the dollars left of its money.
+// showLimit removes the provider's rate-limit headers from h, because they are not the caller's. It sets those
+// of the caller's own tightest limit, if statuses have one, and the dollars left of its money.
 func showLimit(h http.Header, c refusal.Caller, statuses []dynalimit.LimitStatus) {
 	for name := range h {
 		if strings.HasPrefix(name, "X-Ratelimit-") || strings.HasPrefix(name, "Anthropic-Ratelimit-") {

@@ -18,8 +18,8 @@ type open struct {
 	all map[reading]struct{}
 }
 
-// add remembers an answer until remove, so that Transport.Close can settle it.
-func (o *open) add(r reading) {
+// addReading stores an answer until removeReading, so that Transport.Close can settle it.
+func (o *open) addReading(r reading) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.all == nil {
@@ -35,8 +35,8 @@ func (o *open) removeReading(r reading) {
 	delete(o.all, r)
 }
 
-// settleEnded settles the open answers of requests with an ended context, in case their own goroutines have
-// not yet.
+// settleEnded settles the open answers of requests with an ended context, in case their own goroutines have not
+// yet. Answers that are still read stay open.
 func (o *open) settleEnded() {
 	o.mu.Lock()
 	all := slices.Collect(maps.Keys(o.all))

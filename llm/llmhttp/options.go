@@ -105,14 +105,15 @@ const (
 	mostUnmetered    = 10_000_000
 )
 
-// findModel returns the model of a name on the wire: its own entry, or that of the longest matching pattern.
-// It fills in the defaults of Resource and Priced, and returns false for an unknown name.
+// findModel returns the model of a name on the wire: its own entry, or that of the longest matching pattern. It
+// fills in the defaults of Resource (a matching pattern, else the name) and Priced (the name). It returns false
+// for an unknown name.
 func (m Models) findModel(name string) (Model, bool) {
 	model, ok := m[name]
 	if !ok {
 		longest := -1
 		for pattern, of := range m {
-			if len(pattern) > longest && matches(pattern, name) {
+			if len(pattern) > longest && matchesPattern(pattern, name) {
 				longest, model, ok = len(pattern), of, true
 				model.Resource = cmp.Or(of.Resource, pattern)
 			}
@@ -122,8 +123,8 @@ func (m Models) findModel(name string) (Model, bool) {
 	return model, ok
 }
 
-// validate returns a *ValidationError for options without models, with an invalid resource, or with a number
-// outside its range.
+// validate returns a *ValidationError for options without models, with an invalid resource or route, or with a
+// number outside its range.
 func (o *Options) validate() error {
 	if len(o.Models) == 0 {
 		return invalid("options.Models", "is empty; name the models that may be called, such as llmhttp.Models{\"gpt-4.1\": {}}")

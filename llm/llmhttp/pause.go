@@ -36,8 +36,9 @@ type pause struct {
 	caller string // that one is of
 }
 
-// awaitPause waits for the end of a pause of the call's credential or entity, with some jitter. If that
-// exceeds Options.Wait or the context's deadline, it returns a *llm.DeniedError at once.
+// awaitPause waits for the end of a pause of the call's credential or entity, with up to a quarter of jitter.
+// If that exceeds Options.Wait or the context's deadline, it returns a *llm.DeniedError at once. It returns
+// ctx's error if ctx ends meanwhile.
 func (p *pauses) awaitPause(a *attempt) error {
 	for waited := time.Duration(0); ; {
 		left := p.pauseLeft(a)
@@ -68,7 +69,7 @@ func (p *pauses) pauseLeft(a *attempt) time.Duration {
 	if len(p.by) == 0 {
 		return 0
 	}
-	at := p.by[keyOf(a)]
+	at := p.by[credentialKey(a)]
 	left := time.Until(at.all)
 	if at.caller == a.payer {
 		left = max(left, time.Until(at.one))
@@ -76,22 +77,24 @@ func (p *pauses) pauseLeft(a *attempt) time.Duration {
 	return left
 }
 
-// pauseAll holds back, for d, all calls with the credential and model of a.
+// pauseAll holds back all calls with the credential and model of a, in this process, until d from now. A longer
+// pause stays.
 func (p *pauses) pauseAll(a *attempt, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.by[keyOf(a)]
+	at := p.by[credentialKey(a)]
 	at.all = laterOf(at.all, time.Now().Add(d))
-	p.storePause(keyOf(a), at)
+	p.storePause(credentialKey(a), at)
 }
 
-// pauseEntity holds back, for d, the calls of a's entity with its credential and model. It returns true, and
-// changes nothing, if another entity is held back already: then the provider refuses more than one entity.
+// pauseEntity holds back, until d from now, the calls of a's entity with its credential and model; a longer
+// pause stays. It returns true, and changes nothing, if another entity is held back already: then the provider
+// refuses more than one entity.
 func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	at := p.by[keyOf(a)]
+	at := p.by[credentialKey(a)]
 	if at.caller != a.payer {
 		if at.one.After(now) {
 			return true
@@ -99,12 +102,12 @@ func (p *pauses) pauseEntity(a *attempt, d time.Duration) (second bool) {
 		at.caller, at.one = a.payer, time.Time{}
 	}
 	at.one = laterOf(at.one, now.Add(d))
-	p.storePause(keyOf(a), at)
+	p.storePause(credentialKey(a), at)
 	return false
 }
 
-// storePause stores a pause by the hash of its credential and model. Above 1,024 it removes others, ended
-// ones and then any. Hold the lock.
+// storePause stores a pause under the hash of its credential and model. If there are 1,024 or more, it removes
+// the ended ones, and any others until there is room. Hold the lock.
 func (p *pauses) storePause(key [32]byte, at pause) {
 	now := time.Now()
 	if len(p.by) >= maxPauses {
@@ -128,7 +131,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// writePause runs pause, which writes a pause, in the background. Only waitWritten waits for it.
+// writePause runs pause, which writes a pause to a bucket, on a new goroutine and returns at once. Only
+// waitWritten waits for it.
 func (p *pauses) writePause(pause func()) {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -163,9 +167,9 @@ func (p *pauses) waitWritten(ctx context.Context) error {
 	return nil
 }
 
-// keyOf returns a hash of a call's credential, host and model. A signed request counts by its signing key,
-// not by its signature.
-func keyOf(a *attempt) [32]byte {
+// credentialKey returns the SHA-256 of a call's credential, host and model, the key of its pauses. A signed
+// request counts by its signing key, not by its signature.
+func credentialKey(a *attempt) [32]byte {
 	h := sha256.New()
 	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		credential := a.request.Header.Get(name)
@@ -178,8 +182,9 @@ func keyOf(a *attempt) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// pauseRefused pauses calls if a provider's answer says stop: the entity's, or all with the credential, in
-// this process or in Options.Pool's bucket. It logs the pause. The arguments describe the answer.
+// pauseRefused pauses calls, for at most 30 s, if a provider's answer says stop: the entity's calls, or all
+// with the credential. It pauses this process or, in the background, Options.Pool's bucket, and logs that. The
+// arguments describe the answer.
 func (t *Transport) pauseRefused(a *attempt, status int, s says, f *dialect.Failure) {
 	p := pressureOf(a.route.Shape, status, s, f, time.Now())
 	d := min(p.wait, longestPause)

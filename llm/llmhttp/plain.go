@@ -20,9 +20,8 @@ type plain struct {
 	blind bool // nothing of the answer could be read
 }
 
-// newPlain starts a goroutine that decompresses an answer for the reader of its usage. It returns nil, no
-// decompression, for an uncompressed answer. For an unknown encoding it is marked as unable to read the
-// answer.
+// newPlain starts a goroutine that decompresses the written bytes for to, the reader of the usage; close ends
+// it. It returns nil for an uncompressed answer. An unknown encoding makes isUnreadable true.
 func newPlain(encoding string, to *dialect.Reader) *plain {
 	var open func(io.Reader) (io.Reader, error)
 	switch strings.ToLower(strings.TrimSpace(encoding)) {
@@ -63,7 +62,7 @@ func inflate(r io.Reader) (io.Reader, error) {
 
 type onlyWriter struct{ io.Writer }
 
-// write passes arrived bytes to the reader of the usage. If p is not nil, it decompresses them.
+// write passes arrived bytes to to, the reader of the usage. If p is not nil, p decompresses them first.
 func (p *plain) write(to *dialect.Reader, b []byte) {
 	if p == nil {
 		_, _ = to.Write(b)
@@ -72,7 +71,8 @@ func (p *plain) write(to *dialect.Reader, b []byte) {
 	_, _ = p.in.Write(b)
 }
 
-// close waits until the decompression has read all written bytes. It does nothing if p is nil.
+// close ends the input of the decompression, and waits until the reader of the usage has all written bytes. It
+// does nothing if p is nil.
 func (p *plain) close() {
 	if p != nil {
 		_ = p.in.Close()
@@ -80,5 +80,6 @@ func (p *plain) close() {
 	}
 }
 
-// isUnreadable reports, after close, whether the answer could not be decompressed.
+// isUnreadable reports, after close, whether the answer could not be decompressed at all. It is false for a nil
+// p and for an answer that broke off.
 func (p *plain) isUnreadable() bool { return p != nil && p.blind }

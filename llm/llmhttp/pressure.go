@@ -18,9 +18,10 @@ type says struct {
 	empty bool      // a limit of the provider has nothing left
 }
 
-// saysOf returns the times in the headers of an answer that arrived at now: of a retry, and of new room in an
-// empty limit. It also tells whether such a limit is empty.
-func saysOf(h http.Header, now time.Time) (s says) {
+// readLimitTimes returns the times in the headers of an answer that arrived at now, zero if not given. They are
+// those of a retry, and of the next free unit of an empty limit. It also records whether a limit of the
+// provider is empty.
+func readLimitTimes(h http.Header, now time.Time) (s says) {
 	if d := retryAfter(h, now); d > 0 {
 		s.retry = now.Add(d)
 	}
@@ -37,14 +38,14 @@ type pressure struct {
 	one  bool          // the answer may be about the requests of one entity
 }
 
-// pressureOf returns the pause that an answer asks for, by its status, headers and failure. A 429 pauses all
-// callers of a credential if it gives a time, or if a limit of the provider is used up. Otherwise it pauses
-// the caller only, which may have caused it.
+// pressureOf returns the pause that an answer asks for, by its status, headers and failure; zero if none helps.
+// A 429 with a time, or with an empty limit, pauses all callers of a credential, any other 429 the caller only.
+// A success with an empty limit pauses all until its next unit.
 func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, now time.Time) pressure {
 	if f != nil && status < 300 {
 		status = shape.StatusOf(f)
 	}
-	if !shape.Curable(f) || shape.RefusesRequest(f) {
+	if !shape.IsCurable(f) || shape.RefusesRequest(f) {
 		return pressure{}
 	}
 	switch {
@@ -64,7 +65,8 @@ func pressureOf(shape *dialect.Shape, status int, s says, f *dialect.Failure, no
 
 const statusOverloaded = 529 // of Anthropic
 
-// retryAfter returns the wait in an answer's Retry-After headers; not above 0 if they give none.
+// retryAfter returns the wait in an answer's Retry-After-Ms or Retry-After header, as milliseconds, seconds or
+// a date. It is 0 or negative if they give none or a past one.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 && ms < 1e9 {
 		return time.Duration(ms * float64(time.Millisecond))
@@ -79,10 +81,9 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return 0
 }
 
-// nextUnit reports whether one of the provider's own limits is used up, and returns the time until each has
-// one request or token again.
-//
-// A limit refills all the time until its reset: of 120 that are full in 60 s one is free in 0.5 s.
+// nextUnit reports whether one of the provider's own limits is used up, by its headers. It returns the longest
+// time until each has one request or token again, 0 if unknown. A limit refills evenly until its reset: of 120
+// that are full in 60 s one is free in 0.5 s.
 func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 	for _, limit := range []string{"Requests", "Tokens", "Input-Tokens", "Output-Tokens"} {
 		for _, name := range [][2]string{{"X-Ratelimit-", "-" + limit}, {"Anthropic-Ratelimit-" + limit + "-", ""}} {
@@ -99,8 +100,8 @@ func nextUnit(h http.Header, now time.Time) (d time.Duration, empty bool) {
 	return d, empty
 }
 
-// timeUntil returns the time from now that a reset header gives: "6m0s" of OpenAI, seconds of Azure, an
-// instant of Anthropic. It is 0 for any other text.
+// timeUntil returns the time from now until a reset header's value: "6m0s" of OpenAI, seconds of Azure, an
+// instant of Anthropic. It is 0 for any other text, and negative for a past instant.
 func timeUntil(v string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(v); err == nil {
 		return d

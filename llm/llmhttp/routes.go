@@ -24,30 +24,31 @@ type routes struct {
 	logged map[string]bool
 }
 
-// mayPass reports whether a request that is not a metered call may pass, and logs the first of each route.
-// Reads pass unlogged. Beside a limit on money Options.AllowUnmetered must name the route.
+// mayPass reports whether a request that is not a metered call may go to the provider, and logs the first of
+// each route. Reads may, unlogged. Beside a limit on money Options.AllowUnmetered must match the route.
 func (p *routes) mayPass(r *http.Request) bool {
 	switch {
 	case isReadOnly(r):
 		return true
-	case p.beside && !p.allows(r.URL.EscapedPath()):
+	case p.beside && !p.allowsPath(r.URL.EscapedPath()):
 		return false
 	}
 	p.logRoute(r)
 	return true
 }
 
-// isReadOnly reports whether a request changes nothing (RFC 9110, 9.2.1), and opens no connection of another
-// kind.
+// isReadOnly reports whether a request is a GET, HEAD or OPTIONS that neither upgrades its connection nor
+// overrides its method.
 func isReadOnly(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions) &&
 		r.Header.Get("Upgrade") == "" && r.Header.Get("X-Http-Method-Override") == ""
 }
 
-// allows reports whether Options.AllowUnmetered matches an escaped path, whichever way a server unescapes it.
-func (p *routes) allows(escaped string) bool {
+// allowsPath reports whether Options.AllowUnmetered matches an escaped path in each way in which a server may
+// unescape it.
+func (p *routes) allowsPath(escaped string) bool {
 	for _, spelling := range dialect.Spellings(escaped) {
-		if !slices.ContainsFunc(p.allowed, func(pattern string) bool { return matches(pattern, spelling) }) {
+		if !slices.ContainsFunc(p.allowed, func(pattern string) bool { return matchesPattern(pattern, spelling) }) {
 			return false
 		}
 	}
@@ -56,7 +57,7 @@ func (p *routes) allows(escaped string) bool {
 
 // logRoute logs the first request of a route, for at most maxRoutes routes.
 func (p *routes) logRoute(r *http.Request) {
-	route := routeOf(r)
+	route := routeName(r)
 	p.mu.Lock()
 	known := p.logged[route] || len(p.logged) >= maxRoutes
 	if !known {
@@ -74,9 +75,9 @@ func (p *routes) logRoute(r *http.Request) {
 // maxRoute is the longest route that is logged, in bytes.
 const maxRoute = 200
 
-// routeOf returns a request's method and path for the log. Parts of the path with a digit become {id}, except
-// versions.
-func routeOf(r *http.Request) string {
+// routeName returns a request's method and path for the log, at most 200 bytes. Parts of the path with a digit
+// become {id}, except versions.
+func routeName(r *http.Request) string {
 	parts := strings.Split(dialect.Spellings(r.URL.EscapedPath())[1], "/")
 	for i, part := range parts {
 		if strings.ContainsAny(part, "0123456789") && !strings.HasPrefix(part, "v1") && part != "v2" {

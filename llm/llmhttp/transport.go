@@ -28,8 +28,9 @@ type Transport struct {
 	routes routes
 }
 
-// NewTransport makes a transport that sends by base, http.DefaultTransport if it is nil. It fails
-// with a *ValidationError. The guard stays the caller's.
+// NewTransport makes a transport that limits model calls by guard and sends by base, http.DefaultTransport if
+// base is nil. It sends no requests, and copies the options with their defaults. It fails with a
+// *ValidationError.
 func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Transport, error) {
 	if guard == nil {
 		return nil, invalid("guard", "is nil; make one with llm.New(&llm.Options{Limiter: limiter})")
@@ -51,8 +52,8 @@ func NewTransport(base http.RoundTripper, guard *llm.Guard, opts *Options) (*Tra
 	return &Transport{base: base, guard: guard, opts: o, routes: routes{beside: guard.LimitsMoney(), allowed: o.AllowUnmetered, logger: o.Logger}}, nil
 }
 
-// Close waits for pending writes of pauses and for the guard's pending settlements, until ctx ends; it then
-// returns ctx's error. Open answers stay open.
+// Close settles open answers of ended requests, and waits for pending writes of pauses and the guard's pending
+// settlements. If ctx ends before, it returns ctx's error. Answers that are still read stay open.
 func (t *Transport) Close(ctx context.Context) error {
 	if err := problem.CheckContext(ctx, "llmhttp"); err != nil {
 		return err
@@ -61,15 +62,16 @@ func (t *Transport) Close(ctx context.Context) error {
 	return errors.Join(t.pauses.waitWritten(ctx), t.guard.Close(ctx))
 }
 
-// CloseIdleConnections closes the idle connections of the transport below.
+// CloseIdleConnections closes the idle connections of the transport below, if that has such a method.
 func (t *Transport) CloseIdleConnections() {
 	if base, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		base.CloseIdleConnections()
 	}
 }
 
-// RoundTrip makes one attempt of a call: it admits it, sends it, and returns an answer that
-// settles it as it is read. A denial is an answer, not an error; see Denial.
+// RoundTrip makes one attempt of a call: it admits it, sends it, and returns an answer that settles it as it is
+// read. A denial or another refusal is an answer, not an error; see Denial. Requests that are not metered calls
+// pass unchanged, or get 404 beside a limit on money.
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL == nil {
 		return t.base.RoundTrip(r) // which fails
@@ -112,8 +114,8 @@ type attempt struct {
 	call      *llm.Call
 }
 
-// readRequest reads the request's body into a, and requests the usage of a stream unless the caller does. It
-// returns nil, or the answer to a request that cannot be admitted.
+// readRequest reads the request's body into a, and changes it to request the usage of a stream unless the
+// caller does. It returns nil, or the answer to a request that cannot be admitted: 400, 413 or 415.
 func (a *attempt) readRequest() *http.Response {
 	body, err := a.readBody()
 	switch {
@@ -157,15 +159,16 @@ func (a *attempt) readBody() (_ []byte, err error) {
 	return read.Bytes(), errors.Join(err, a.request.Body.Close())
 }
 
-// admitCall starts the guard's call, after waiting for a pause of the provider. It returns nil for both if
-// the call is admitted, or else the answer to the caller or an error.
+// admitCall waits for the end of a provider's pause and starts the guard's call, a.call. It returns nil for
+// both if the call is admitted. Otherwise it returns the answer to the caller, or an error if the caller has
+// left.
 func (a *attempt) admitCall(caller Caller) (*http.Response, error) {
 	model, known := a.transport.opts.Models.findModel(a.model)
 	switch {
 	case !known:
-		return a.answerStatus(http.StatusNotFound, "the model "+quoted(a.model)+" is not served here"), nil
+		return a.answerStatus(http.StatusNotFound, "the model "+quoteText(a.model)+" is not served here"), nil
 	case !caller.mayUse(a.model):
-		return a.answerStatus(http.StatusForbidden, "this caller may not use the model "+quoted(a.model)), nil
+		return a.answerStatus(http.StatusForbidden, "this caller may not use the model "+quoteText(a.model)), nil
 	}
 	a.caller = refusal.Caller{Entity: caller.Entity, Resource: model.Resource}
 	a.payer = cmp.Or(caller.Entity, caller.Org+"/"+caller.App)
@@ -182,8 +185,8 @@ func (a *attempt) admitCall(caller Caller) (*http.Response, error) {
 	return nil, nil //nolint:nilnil // admitted
 }
 
-// identifyCaller returns the caller of a request, empty if unknown. It returns false if neither
-// Options.Identify nor the request's context names one.
+// identifyCaller returns the caller of a request, empty if unknown or if Options.Identify fails. It returns
+// false if Identify is not set and the request's context names no caller.
 func (t *Transport) identifyCaller(r *http.Request) (c Caller, said bool) {
 	if t.opts.Identify == nil {
 		return CallerOf(r.Context())
@@ -195,17 +198,17 @@ func (t *Transport) identifyCaller(r *http.Request) (c Caller, said bool) {
 	return c, true
 }
 
-// guardRequest returns the guard's request for the read body, with the estimate of Options.Estimate if that
-// is set. It stores the held tools in a.
+// guardRequest returns the guard's request for the read body and model, with the estimate of Options.Estimate
+// if that is set. It stores the estimate's tools in a.
 func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 	asked, opts := a.asked, &a.transport.opts
 	if a.route.AlwaysSearches(m.Priced) || a.route.AlwaysSearches(a.model) {
-		asked.Search()
+		asked.AddSearches()
 	}
 	e := llm.Estimate{
 		InputTokens:     asked.Tokens + asked.Parts*opts.Unmetered,
 		InputBytes:      int64(len(a.body)),
-		AddedTokens:     (asked.Parts + dialect.Results(asked.Tools)) * opts.Unmetered,
+		AddedTokens:     (asked.Parts + dialect.MostResults(asked.Tools)) * opts.Unmetered,
 		MaxOutputTokens: asked.MaxOutput,
 		Choices:         asked.Choices,
 		Sound:           asked.Sound,
@@ -236,7 +239,8 @@ func (a *attempt) guardRequest(c Caller, m Model) llm.Request {
 }
 
 // sendCall sends an admitted call and returns its answer with a body that settles the call. After an error it
-// ends the call as failed, sent or not.
+// ends the call as failed, by whether it was sent, and returns the error. It frees the request's body once an
+// answer has come.
 func (a *attempt) sendCall() (*http.Response, error) {
 	ctx := a.request.Context()
 	out, on := a.outgoingRequest()
@@ -277,8 +281,9 @@ func (a *attempt) sendCall() (*http.Response, error) {
 
 var errNoAnswer = errors.New("llmhttp: the wrapped transport returned neither a response nor an error")
 
-// outgoingRequest returns the copy of the request to send, and the record of its writes. It has a.body as its
-// body, which can be read again.
+// outgoingRequest returns the copy of the request to send, with a.body as its body, which can be read again,
+// and the record of its writes. Unless signed, it has no Accept-Encoding, so that the transport below
+// decompresses.
 func (a *attempt) outgoingRequest() (out *http.Request, w *written) {
 	body := a.body
 	w = &written{}
@@ -298,8 +303,9 @@ func (a *attempt) outgoingRequest() (out *http.Request, w *written) {
 	return out, w
 }
 
-// neverReplay adjusts the headers so that net/http does not repeat a request when its connection breaks: the
-// provider might run and bill both. With one of these headers, net/http would do that.
+// neverReplay changes the headers in h, so that net/http does not repeat a request when its connection breaks:
+// the provider might run and bill both. It spells Idempotency-Key in lower case, which net/http does not
+// recognise.
 func neverReplay(h http.Header) {
 	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
 		if values, ok := h[name]; ok {
@@ -335,7 +341,8 @@ func injectUsage(body []byte, asked *dialect.Request) []byte {
 	return slices.Concat(body[:at], []byte(add), body[at:])
 }
 
-// isMasked reports whether a request asks Google for a part of the answer, or for another form of it.
+// isMasked reports whether a request asks Google for a part of the answer, or for another form of it than JSON
+// or server-sent events.
 func isMasked(r *http.Request) bool {
 	for name, values := range r.URL.Query() {
 		switch strings.TrimPrefix(name, "$") {
@@ -350,12 +357,13 @@ func isMasked(r *http.Request) bool {
 	return r.Header.Get("X-Goog-Fieldmask") != ""
 }
 
-// isSigned reports whether a request is signed by its headers and body, as AWS has it.
+// isSigned reports whether a request has an AWS signature over its headers and body (AWS4-…).
 func isSigned(r *http.Request) bool {
 	const scheme = "AWS4-"
 	auth := r.Header.Get("Authorization")
 	return len(auth) >= len(scheme) && auth[:len(scheme)] == scheme
 }
 
-// isEncoded reports whether a Content-Encoding compresses the body.
+// isEncoded reports whether the Content-Encoding with compresses the body. It is false for "", "identity" and
+// "aws-chunked".
 func isEncoded(with string) bool { return with != "" && with != "identity" && with != "aws-chunked" }

@@ -22,7 +22,7 @@ type without struct {
 }
 
 // Read returns bytes of complete events, without the event of the usage. After the body's end it returns the
-// rest as it is.
+// incomplete rest as it is. It reads from the answer, which so settles the call.
 func (w *without) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
@@ -42,11 +42,11 @@ func (w *without) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close closes the answer.
+// Close closes the answer, which settles its call, and returns the body's error.
 func (w *without) Close() error { return w.body.Close() }
 
-// takeBytes adds arrived bytes to the held ones and makes complete events available to Read. An event above
-// 64 KiB is made ready in pieces.
+// takeBytes appends arrived bytes to w.held and moves complete events from there to w.ready, for Read. It moves
+// an event above 64 KiB in pieces.
 func (w *without) takeBytes(b []byte) {
 	w.held = append(w.held, b...)
 	n := wholeEvents(w.held, len(b))
@@ -59,11 +59,11 @@ func (w *without) takeBytes(b []byte) {
 	}
 }
 
-// releaseEvents makes complete events available to Read, except for the event of the usage.
+// releaseEvents appends complete events to w.ready, for Read, except for an event with only the usage.
 func (w *without) releaseEvents(events []byte) {
 	for bytes.Contains(events, promptTokens) {
 		n := firstEvent(events)
-		if w.long || !usageAlone(events[:n]) {
+		if w.long || !isUsageOnly(events[:n]) {
 			w.ready = append(w.ready, events[:n]...)
 		}
 		w.long, events = false, events[n:]
@@ -99,9 +99,9 @@ func endsBlank(b []byte) bool {
 	return bytes.HasSuffix(b, []byte("\n\n")) || bytes.HasSuffix(b, []byte("\n\r\n")) || string(b) == "\n" || string(b) == "\r\n"
 }
 
-// usageAlone reports whether an event holds only a usage: no error, and no choices with content, because
-// LiteLLM adds an empty one.
-func usageAlone(event []byte) bool {
+// isUsageOnly reports whether an event holds a usage and nothing else: no error, and no choices with content.
+// An empty choice, which LiteLLM adds, does not count.
+func isUsageOnly(event []byte) bool {
 	data, ok := bytes.CutPrefix(bytes.TrimLeft(event, "\r\n"), []byte("data:"))
 	if !ok {
 		return false

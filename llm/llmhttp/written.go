@@ -17,8 +17,8 @@ type written struct {
 	all                    atomic.Pointer[[]byte] // the body; nil once it was answered
 }
 
-// trace returns a context for the request. A transport with httptrace then records the connection and the
-// written request in w.
+// trace returns a context for the request. A transport with httptrace then sets in w that there was a
+// connection and that the request was written.
 func (w *written) trace(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { w.connected.Store(true) },
@@ -39,7 +39,7 @@ func (w *written) wasSent() bool {
 	return w.read.Load()
 }
 
-// body returns a new reader of the request's body that records its first read. It fails after releaseBody.
+// body returns a new reader of the request's body; its first read sets w.read. It fails after releaseBody.
 func (w *written) body() (io.ReadCloser, error) {
 	b := w.all.Load()
 	if b == nil {
@@ -59,7 +59,8 @@ type noted struct {
 	read *atomic.Bool
 }
 
-// Read records that the body was read, and frees it at its end.
+// Read reads the body and sets that it was read. At the end or an error it drops its reference to the body,
+// which frees the memory.
 func (n *noted) Read(p []byte) (int, error) {
 	n.read.Store(true)
 	read, err := n.Reader.Read(p)
@@ -69,5 +70,5 @@ func (n *noted) Read(p []byte) (int, error) {
 	return read, err
 }
 
-// Close does nothing.
+// Close does nothing and returns nil.
 func (n *noted) Close() error { return nil }

@@ -77,8 +77,9 @@ type Usage struct {
 	Output, Reasoning int64
 }
 
-// usage returns the usage to report, with the default if all fields are 0 and Body is empty.
-func (a *Answer) usage() Usage {
+// reportedUsage returns the usage to report, in tokens: 12 of input and 3 of output if all fields are 0 and
+// Body is empty.
+func (a *Answer) reportedUsage() Usage {
 	u := Usage{a.Input, a.CacheRead, a.CacheWrite, a.CacheWrite1h, a.Output, a.Reasoning}
 	if u == (Usage{}) && a.Body == "" {
 		u.Input, u.Output = 12, 3

@@ -9,16 +9,16 @@ import (
 // messages is Anthropic's Messages.
 type messages struct{ *reply }
 
-// header sets the request id of an answer.
+// header sets the request id of an answer in h.
 func (m messages) header(h http.Header) { h.Set("Request-Id", m.newID("req_")) }
 
-// wholeBody returns the complete message with its usage.
+// wholeBody returns the complete message, with its usage unless NoUsage is set.
 func (m messages) wholeBody() any {
 	return m.message([]any{object{"type": "text", "text": m.Text}}, "end_turn", m.usageObject(m.u.Output))
 }
 
-// message returns a message with the given content, stop reason and usage so far; it adds the cache and tier
-// to usage.
+// message returns a message object with the given content, stop reason and usage so far, which it leaves out
+// under NoUsage. It adds the cache and tier to usage in place.
 func (m messages) message(content []any, stop any, usage object) object {
 	usage["cache_creation"] = object{"ephemeral_5m_input_tokens": m.u.CacheWrite, "ephemeral_1h_input_tokens": m.u.CacheWrite1h}
 	usage["service_tier"] = cmp.Or(m.Tier, "standard")
@@ -28,7 +28,8 @@ func (m messages) message(content []any, stop any, usage object) object {
 	}, "usage", usage)
 }
 
-// usageObject returns the usage with the given part of the output. No count includes another.
+// usageObject returns the JSON usage with the given number of output tokens. No count includes another, except
+// that thinking is part of the output.
 func (m messages) usageObject(output int64) object {
 	o := object{
 		"input_tokens": m.u.Input, "output_tokens": output,
@@ -40,8 +41,8 @@ func (m messages) usageObject(output int64) object {
 	return o
 }
 
-// events returns the events of a stream, from message_start to message_stop. Two message_delta events carry
-// cumulative usage.
+// events returns the events of a stream, from message_start to message_stop. Two message_delta events have the
+// cumulative usage, first with half of the output.
 func (m messages) events() []event {
 	var events []event
 	add := func(name string, o object) {
@@ -70,7 +71,8 @@ var anthropicErrors = map[int]string{
 	413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error", 529: "overloaded_error",
 }
 
-// errorBody returns the error for Status and Code, and sets the Retry-After header.
+// errorBody returns the error body for Status and Code, and sets the Retry-After header in h if the script has
+// one. A Code of another form than an error type goes into the details.
 func (m messages) errorBody(h http.Header) any {
 	if m.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(m.RetryAfter))
@@ -84,7 +86,7 @@ func (m messages) errorBody(h http.Header) any {
 	return o
 }
 
-// errorOf returns an error body of a type.
+// errorOf returns an error body of the type kind, with the scripted error's message.
 func (m messages) errorOf(kind string) object {
 	return object{"type": "error", "error": object{"type": kind, "message": m.errorText()}, "request_id": m.newID("req_")}
 }

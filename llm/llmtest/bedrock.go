@@ -11,7 +11,7 @@ import (
 // amazon is the common part of Bedrock's dialects.
 type amazon struct{ *reply }
 
-// header sets the request id of an answer.
+// header sets the request id of an answer in h.
 func (a amazon) header(h http.Header) { h.Set("X-Amzn-Requestid", a.newID("00000000-0000-4000-8000-")) }
 
 // amazonErrors are the names of errors by their status.
@@ -20,7 +20,7 @@ var amazonErrors = map[int]string{
 	424: "ModelErrorException", 429: "ThrottlingException", 503: "ServiceUnavailableException",
 }
 
-// errorBody returns the error for Status and Code, and sets its name in the header.
+// errorBody returns the error body, and sets the error's name, by Code or else Status, in the header h.
 func (a amazon) errorBody(h http.Header) any {
 	h.Set("X-Amzn-Errortype", cmp.Or(a.Code, amazonErrors[a.Status], "InternalServerException"))
 	return object{"message": a.errorText()}
@@ -37,8 +37,8 @@ type invoke struct {
 	amazon amazon
 }
 
-// header sets the headers of an answer. A single body's usage is in headers, unless NoUsage is set or the
-// status is 300 or more.
+// header sets the headers of an answer in h. A single body's usage is in headers too, unless NoUsage is set or
+// the status is 300 or more.
 func (i invoke) header(h http.Header) {
 	i.amazon.header(h)
 	if i.form == aws {
@@ -82,7 +82,8 @@ func (i invoke) brokenEvent() event { return i.amazon.brokenEvent() }
 // converse is Bedrock's Converse.
 type converse struct{ amazon }
 
-// usageObject returns the usage. No count includes another, except for the total.
+// usageObject returns the JSON usage in tokens, with the cache writes by lifetime. No count includes another,
+// except for the total.
 func (c converse) usageObject() object {
 	o := object{
 		"inputTokens": c.u.Input, "outputTokens": c.u.Output, "totalTokens": c.u.total(),
@@ -101,7 +102,8 @@ func (c converse) usageObject() object {
 	return o
 }
 
-// addMetrics adds latency, tier and usage to the object o of an answer, and returns o.
+// addMetrics adds latency, tier and, unless NoUsage is set, usage to the object o of an answer, in place, and
+// returns o.
 func (c converse) addMetrics(o object) object {
 	o["metrics"] = object{"latencyMs": 1}
 	if c.Tier != "" {
@@ -110,13 +112,14 @@ func (c converse) addMetrics(o object) object {
 	return c.addUsage(o, "usage", c.usageObject())
 }
 
-// wholeBody returns the complete answer with its usage.
+// wholeBody returns the complete answer, with its latency, tier and, unless NoUsage is set, usage.
 func (c converse) wholeBody() any {
 	message := object{"role": "assistant", "content": []any{object{"text": c.Text}}}
 	return c.addMetrics(object{"output": object{"message": message}, "stopReason": "end_turn"})
 }
 
-// events returns the events of a stream, from messageStart to metadata with the usage.
+// events returns the events of a stream, from messageStart to metadata, which has the usage unless NoUsage is
+// set.
 func (c converse) events() []event {
 	events := []event{{name: "messageStart", data: object{"role": "assistant", "p": "abcd"}}}
 	for _, piece := range c.pieces() {

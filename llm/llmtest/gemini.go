@@ -12,8 +12,8 @@ type gemini struct{ *reply }
 // header sets nothing: Gemini's answers have no header of their own.
 func (g gemini) header(http.Header) {}
 
-// response returns a whole reply or a piece of one, with the usage so far: the prompt includes cached input,
-// and the candidates exclude thoughts.
+// response returns a whole reply or a piece of one, with the usage so far unless NoUsage is set. The prompt
+// includes cached input, and output excludes thoughts. A finish of "" leaves out the finish reason.
 func (g gemini) response(text, finish string, output int64) object {
 	candidate := object{"index": 0, "content": object{"role": "model", "parts": []any{object{"text": text}}}}
 	if finish != "" {
@@ -37,10 +37,11 @@ func (g gemini) response(text, finish string, output int64) object {
 	}, "usageMetadata", counts)
 }
 
-// wholeBody returns the complete response with its usage.
+// wholeBody returns the complete response, with its usage unless NoUsage is set.
 func (g gemini) wholeBody() any { return g.response(g.Text, "STOP", g.u.Output-g.u.Reasoning) }
 
-// events returns the pieces of a stream. Each has the usage so far, the last the finish reason.
+// events returns the pieces of a stream. Each has the usage so far, unless NoUsage is set, and the last the
+// finish reason.
 func (g gemini) events() []event {
 	events := make([]event, g.Events)
 	for i, piece := range g.pieces() {
@@ -80,8 +81,8 @@ func (g gemini) brokenEvent() event {
 	return event{data: object{"error": object{"code": code, "message": g.errorText(), "status": g.Error}}}
 }
 
-// geminiEmbeddings returns the dialect that answers an embedding method with a vector for each text. Only
-// predict reports a usage.
+// geminiEmbeddings returns the dialect that answers an embedding method with a vector for each text. It sets
+// the reply's output to 0. Only predict reports a usage.
 func (a *reply) geminiEmbeddings(method string) dialect {
 	a.u.Output, a.u.Reasoning = 0, 0
 	vectors := func(key string) []object {

@@ -18,8 +18,8 @@ func (c chat) header(h http.Header) {
 	h.Set("Openai-Processing-Ms", "1")
 }
 
-// frame returns the JSON object of a completion or of a chunk, as kind says, with the given choices and
-// without a usage.
+// frame returns the JSON object of a completion or of a chunk (kind), with the given choices and without a
+// usage.
 func (c chat) frame(kind string, choices ...any) object {
 	if choices == nil {
 		choices = []any{}
@@ -40,7 +40,7 @@ func (c chat) usageObject() object {
 	}
 }
 
-// cachedInput returns the details of the prompt: the tokens read from a cache and, if any, written to one.
+// cachedInput returns the JSON details of the prompt: the tokens read from a cache and, if any, written to one.
 func (a *reply) cachedInput() object {
 	o := object{"cached_tokens": a.u.CacheRead}
 	if written := a.u.CacheWrite + a.u.CacheWrite1h; written > 0 {
@@ -49,14 +49,15 @@ func (a *reply) cachedInput() object {
 	return o
 }
 
-// wholeBody returns the complete completion with its usage.
+// wholeBody returns the complete completion, with its usage unless NoUsage is set.
 func (c chat) wholeBody() any {
 	message := object{"role": "assistant", "content": c.Text, "refusal": nil, "annotations": []any{}}
 	choice := object{"index": 0, "message": message, "logprobs": nil, "finish_reason": "stop"}
 	return c.addUsage(c.frame("chat.completion", choice), "usage", c.usageObject())
 }
 
-// events returns the chunks of a stream: the role, the pieces of the text, the finish reason and [DONE].
+// events returns the chunks of a stream: the role, the pieces of the text, the finish reason, the usage if
+// requested, and [DONE].
 func (c chat) events() []event {
 	choice := func(delta object, finish any) object {
 		return object{"index": 0, "delta": delta, "logprobs": nil, "finish_reason": finish}
@@ -68,7 +69,8 @@ func (c chat) events() []event {
 	return c.chunks("chat.completion.chunk", append(choices, choice(object{}, "stop")))
 }
 
-// chunks returns an event for each choice, one with the usage if the request asks for it, and [DONE].
+// chunks returns an event for each choice, one with the usage if the request asks for it and NoUsage is not
+// set, and [DONE].
 func (c chat) chunks(kind string, choices []object) []event {
 	options, _ := c.asked["stream_options"].(map[string]any)
 	include, _ := options["include_usage"].(bool)
@@ -87,7 +89,8 @@ func (c chat) chunks(kind string, choices []object) []event {
 	return append(events, event{data: raw("[DONE]")})
 }
 
-// errorBody returns the error for Status and Code, and sets the headers of RetryAfter.
+// errorBody returns the error body for Status and Code, and sets the headers of RetryAfter in h. A 429 without
+// a Code is rate_limit_exceeded, a 401 invalid_api_key.
 func (c chat) errorBody(h http.Header) any {
 	if c.RetryAfter > 0 {
 		h.Set("Retry-After", seconds(c.RetryAfter))
@@ -108,7 +111,7 @@ func (c chat) errorBody(h http.Header) any {
 	return c.errorOf(kind, code)
 }
 
-// errorOf returns an error body of a type; its code is null if empty.
+// errorOf returns an error body of the type kind, with the scripted error's message; its code is null if empty.
 func (c chat) errorOf(kind, code string) object {
 	o := object{"message": c.errorText(), "type": kind, "param": nil, "code": nil}
 	if code != "" {
@@ -123,12 +126,13 @@ func (c chat) brokenEvent() event { return event{data: c.errorOf("server_error",
 // completions is OpenAI's API of before the chat.
 type completions struct{ chat }
 
-// wholeBody returns the complete text completion with its usage.
+// wholeBody returns the complete text completion, with its usage unless NoUsage is set.
 func (c completions) wholeBody() any {
 	return c.addUsage(c.frame("text_completion", c.choice(c.Text, "stop")), "usage", c.usageObject())
 }
 
-// events returns the chunks of a stream: the pieces of the text, the finish reason and [DONE].
+// events returns the chunks of a stream: the pieces of the text, the finish reason, the usage if requested, and
+// [DONE].
 func (c completions) events() []event {
 	var choices []object
 	for _, piece := range c.pieces() {
@@ -137,12 +141,13 @@ func (c completions) events() []event {
 	return c.chunks("text_completion", append(choices, c.choice("", "stop")))
 }
 
-// choice returns a choice with a text and a finish reason, nil before the end.
+// choice returns a choice object with a text and a finish reason, which is nil before the end.
 func (c completions) choice(text string, finish any) object {
 	return object{"index": 0, "text": text, "logprobs": nil, "finish_reason": finish}
 }
 
-// embeddings returns the dialect that answers with a vector for each input. Its usage has a prompt only.
+// embeddings returns the dialect that answers with a vector for each input, in one body. It sets the reply's
+// output to 0; the usage has a prompt only.
 func (a *reply) embeddings() dialect {
 	a.u.Output, a.u.Reasoning, a.form = 0, 0, none
 	inputs := 1

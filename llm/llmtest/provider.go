@@ -50,27 +50,29 @@ type Call struct {
 	Left bool
 }
 
-// New makes a provider that answers every call alike until Next scripts another answer. It ends with
-// the test.
+// New makes a provider that answers every call with Answer{} until Next scripts another answer. Its server and
+// open calls end with the test.
 func New(t testing.TB) *Provider { return &Provider{t: t} }
 
-// Next scripts the answers to the next calls, in their order, after earlier scripted
-// ones. Further calls are answered by Answer{} again.
+// Next scripts the answers to the next calls, in their order, after the earlier scripted ones; each answers one
+// call. Further calls get Answer{} again.
 func (p *Provider) Next(answers ...Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.script = append(p.script, answers...)
 }
 
-// Calls returns the requests so far, in their order.
+// Calls returns a copy of the list of the requests that arrived so far, in their order, with their bodies and
+// billed usage.
 func (p *Provider) Calls() []Call {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.calls)
 }
 
-// URL returns the address of a server on this machine, without a slash at its end; the first call starts it.
-// It needs sockets, which a bubble of testing/synctest does not support: see Transport.
+// URL returns the address of a server on this machine, without a slash at its end. The first call starts the
+// server; it ends with the test. It needs sockets, which a bubble of testing/synctest does not support: see
+// Transport.
 func (p *Provider) URL() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +86,8 @@ func (p *Provider) URL() string {
 	return p.server.URL
 }
 
-// ServeHTTP answers a request. It panics with http.ErrAbortHandler, as net/http requires, if
-// an answer breaks off.
+// ServeHTTP records a request and answers it by the script. It panics with http.ErrAbortHandler, as net/http
+// requires, if the script cuts the answer. A client that leaves early is marked in its Call.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -99,7 +101,8 @@ func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recordCall records a call, takes its scripted answer off the script, and returns it with the call's index.
+// recordCall records a call with its billed usage, takes its scripted answer off the script, and returns that
+// with the call's index in p.calls.
 func (p *Provider) recordCall(r *http.Request, body []byte) (call int, a served) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

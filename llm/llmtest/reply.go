@@ -56,7 +56,8 @@ type event struct {
 	exception bool // one of AWS
 }
 
-// billed returns the usage that the call costs: zero for a status of 300 or more.
+// billed returns the usage that the call costs, in tokens, also if it is not reported. It is zero for a status
+// of 300 or more.
 func (a *reply) billed() Usage {
 	if a.Status >= http.StatusMultipleChoices {
 		return Usage{}
@@ -74,10 +75,10 @@ func (a *reply) pieces() []string {
 	return pieces
 }
 
-// newID returns an id with a prefix that differs for each call.
+// newID returns the prefix with the number of the call, 12 digits: the same id for each use in one call.
 func (a *reply) newID(prefix string) string { return fmt.Sprintf("%s%012d", prefix, a.id) }
 
-// addUsage sets the usage in o under its key, unless NoUsage is set, and returns o.
+// addUsage sets the usage in o under its key, in place, unless NoUsage is set, and returns o.
 func (a *reply) addUsage(o object, key string, usage any) object {
 	if !a.NoUsage {
 		o[key] = usage

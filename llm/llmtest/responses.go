@@ -11,10 +11,11 @@ func (r responses) header(h http.Header) { chat(r).header(h) }
 // errorBody returns the same error as Chat Completions do.
 func (r responses) errorBody(h http.Header) any { return chat(r).errorBody(h) }
 
-// wholeBody returns the completed Response with its usage.
+// wholeBody returns the completed Response, with its usage unless NoUsage is set.
 func (r responses) wholeBody() any { return r.response("completed", r.item("completed", r.Text)) }
 
-// response returns a Response with a status and output items. It has the usage unless it is in progress.
+// response returns a Response object with a status and output items. It has the usage unless it is in progress
+// or NoUsage is set.
 func (r responses) response(status string, items ...any) object {
 	if items == nil {
 		items = []any{}
@@ -51,7 +52,8 @@ func (r responses) part(text string) object {
 	return object{"type": "output_text", "text": text, "annotations": []any{}, "logprobs": []any{}}
 }
 
-// events returns the events of a stream, from response.created to response.completed with the usage.
+// events returns the events of a stream, from response.created to response.completed, which has the usage
+// unless NoUsage is set.
 func (r responses) events() []event {
 	var events []event
 	add := func(name string, o object) {

@@ -15,13 +15,13 @@ type served struct {
 }
 
 // newServed returns the reply to a request with the answer's defaults and the dialect of its path. An unknown
-// path gets 404 and costs nothing. The id counts the calls.
+// path costs nothing and gets 404, unless the script has a Body or Status. id is the number of the call.
 func newServed(a Answer, r *http.Request, body []byte, id int) served {
-	reply := &reply{Answer: a, id: id, u: a.usage()}
+	reply := &reply{Answer: a, id: id, u: a.reportedUsage()}
 	_ = json.Unmarshal(body, &reply.asked) // a body that is not an object requests nothing
 	reply.Text = cmp.Or(a.Text, "Hello.")
 	reply.Events = cmp.Or(max(a.Events, 0), 3)
-	s := served{reply, reply.route(r.URL)}
+	s := served{reply, reply.findDialect(r.URL)}
 	if s.dialect == nil {
 		s.dialect, s.u = chat{reply}, Usage{}
 		if a.Body == "" {
@@ -31,18 +31,19 @@ func newServed(a Answer, r *http.Request, body []byte, id int) served {
 	return s
 }
 
-// route returns the dialect of a path, nil if it is unknown. It also sets the model and the form of a stream.
-func (a *reply) route(u *url.URL) dialect {
+// findDialect returns the dialect of a path, nil if it is unknown. It also sets the reply's model and the form
+// of its stream, by path and body.
+func (a *reply) findDialect(u *url.URL) dialect {
 	path := u.EscapedPath()
 	last := path[strings.LastIndexByte(path, '/')+1:]
 	before := strings.TrimSuffix(path, "/"+last)
 	if strings.Contains(path, "/model/") {
 		a.setModel(partAfter(before, "/model/"))
-		return a.bedrock(last)
+		return a.bedrockDialect(last)
 	}
 	if model, method, ok := strings.Cut(last, ":"); ok {
 		a.setModel(model)
-		return a.google(model, method, u.Query().Get("alt") == "sse")
+		return a.googleDialect(model, method, u.Query().Get("alt") == "sse")
 	}
 	if model, ok := a.asked["model"].(string); ok {
 		a.setModel(model)
@@ -70,7 +71,7 @@ func (a *reply) route(u *url.URL) dialect {
 	return nil
 }
 
-// setModel sets the requested model, unless the script names another one.
+// setModel sets the answering model to the unescaped one, unless the script or an earlier call has set it.
 func (a *reply) setModel(model string) {
 	if m, err := url.PathUnescape(model); err == nil {
 		model = m
@@ -78,9 +79,9 @@ func (a *reply) setModel(model string) {
 	a.Model = cmp.Or(a.Model, model)
 }
 
-// bedrock returns the dialect of a method of Bedrock, nil if it is unknown. It also sets the form of a
-// stream.
-func (a *reply) bedrock(method string) dialect {
+// bedrockDialect returns the dialect of a method of Bedrock, nil if it is unknown. It also sets the reply's
+// form to an AWS stream for a streaming method.
+func (a *reply) bedrockDialect(method string) dialect {
 	if strings.HasSuffix(method, "-stream") {
 		a.form = aws
 	}
@@ -95,9 +96,9 @@ func (a *reply) bedrock(method string) dialect {
 	return nil
 }
 
-// google returns the dialect of a method of Gemini or Vertex, nil if it is unknown. It also sets the form of
-// a stream, SSE if alt is true.
-func (a *reply) google(model, method string, alt bool) dialect {
+// googleDialect returns the dialect of a method of Gemini or Vertex, nil if it is unknown. It also sets the
+// reply's form for a stream: SSE if alt is true or the model is Anthropic's, else an array.
+func (a *reply) googleDialect(model, method string, alt bool) dialect {
 	switch method {
 	case "rawPredict":
 		if model == "count-tokens" {
@@ -123,7 +124,7 @@ func (a *reply) google(model, method string, alt bool) dialect {
 	return nil
 }
 
-// partAfter returns the path segment behind a prefix, "" without the prefix.
+// partAfter returns the path segment behind the first prefix in path, and "" without the prefix.
 func partAfter(path, prefix string) string {
 	_, rest, _ := strings.Cut(path, prefix)
 	part, _, _ := strings.Cut(rest, "/")

@@ -18,8 +18,8 @@ var contentTypes = map[form]string{
 	none: "application/json", sse: "text/event-stream; charset=utf-8", aws: "application/vnd.amazon.eventstream", array: "application/json",
 }
 
-// serve waits for Delay and writes the answer. It returns ctx's error if the client went away, and panics
-// with http.ErrAbortHandler if the script cuts the answer.
+// serve waits for Delay and writes the scripted answer to w. It returns an error if the client went away, and
+// panics with http.ErrAbortHandler if the script cuts the answer.
 func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	if err := pauseFor(ctx, a.Delay); err != nil {
@@ -59,7 +59,7 @@ func (a served) serve(w http.ResponseWriter, r *http.Request) error {
 }
 
 // serveWhole waits for Hold and writes a single body. With CutAfter it writes half and panics with
-// http.ErrAbortHandler.
+// http.ErrAbortHandler. It returns an error if the client went away.
 func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
 	if err := awaitHold(ctx, a.Hold); err != nil {
 		return err
@@ -73,8 +73,8 @@ func (a served) serveWhole(ctx context.Context, to *outlet, body []byte) error {
 	return err
 }
 
-// serveEvents writes the events of a stream with the script's delays. After CutAfter events it panics with
-// http.ErrAbortHandler.
+// serveEvents writes the events of a stream with the script's delays, and a scripted error in place of the
+// rest. After CutAfter events it panics with http.ErrAbortHandler. It returns an error if the client went away.
 func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	events := a.events()
 	if a.Error != "" {
@@ -104,7 +104,8 @@ func (a served) serveEvents(ctx context.Context, to *outlet) error {
 	return nil
 }
 
-// encodeJSON returns the JSON of v. If v is of type raw, it is JSON already, and is returned unchanged.
+// encodeJSON returns the JSON of v. A v of type raw is returned unchanged, as it is. It panics if v cannot be
+// encoded.
 func encodeJSON(v any) []byte {
 	if text, ok := v.(raw); ok {
 		return []byte(text)
@@ -117,7 +118,7 @@ func encodeJSON(v any) []byte {
 }
 
 // frameEvent returns an event as bytes of the stream's form: a frame of AWS, an element of an array, or SSE.
-// The flags first and last tell its place.
+// The flags mark the first and the last event of the stream. WrongCRC spoils the last frame's checksum.
 func (a served) frameEvent(e event, first, last bool) []byte {
 	b := encodeJSON(e.data)
 	switch a.form {
@@ -155,8 +156,8 @@ type outlet struct {
 	flush func() error
 }
 
-// newOutlet writes the status and header of an answer and returns the writer of its body, which compresses if
-// told to.
+// newOutlet writes the status and header of an answer and returns the writer of its body. With compress it adds
+// the headers of gzip, and the writer compresses.
 func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
 	o := &outlet{to: w, flush: http.NewResponseController(w).Flush}
 	if compress {
@@ -169,7 +170,7 @@ func newOutlet(w http.ResponseWriter, compress bool, status int) *outlet {
 	return o
 }
 
-// writePiece sends a piece and flushes it at once.
+// writePiece sends a piece, compressed if the outlet compresses, and flushes it at once.
 func (o *outlet) writePiece(b []byte) error {
 	_, err := o.to.Write(b)
 	if err == nil && o.zip != nil {
@@ -188,7 +189,8 @@ func (o *outlet) closeZip() {
 	}
 }
 
-// pauseFor waits for d or the end of ctx, and returns ctx's error if that has ended.
+// pauseFor waits for d or the end of ctx, and returns ctx's error if that comes first. It returns at once if d
+// is not positive.
 func pauseFor(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -198,8 +200,8 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	return awaitHold(ctx, timer.C)
 }
 
-// awaitHold waits until the channel has a value or is closed, or for the end of ctx, and returns ctx's error
-// if that comes first. A nil channel is not waited for.
+// awaitHold waits until the channel has a value or is closed, or for the end of ctx, and returns ctx's error if
+// that comes first. With a nil channel it returns at once, with ctx's error if ctx has ended.
 func awaitHold[T any](ctx context.Context, until <-chan T) error {
 	if until == nil {
 		return ctx.Err()

@@ -13,19 +13,18 @@ import (
 	"sync"
 )
 
-// Transport sends requests to the provider without a socket, so that they can be made in a bubble
-// of testing/synctest. A body arrives as it is written. A request that is cancelled fails; one
-// whose body is closed early has ended for the provider, too, when Close returns. Like the
-// transport of net/http it tells an httptrace.ClientTrace when the request was written and when
-// the answer began. It decompresses nothing.
+// Transport returns a transport that sends requests to the provider without a socket, so that it works in a
+// bubble of testing/synctest. A cancelled request fails; a body closed early has ended for the provider when
+// Close returns. Like net/http it reports to an httptrace.ClientTrace; it decompresses nothing.
 func (p *Provider) Transport() http.RoundTripper { return transport{p} }
 
 type transport struct{ p *Provider }
 
 var errEnded = errors.New("llmtest: the test of this provider has ended")
 
-// RoundTrip serves the request on a goroutine and returns as soon as the header is written. The body arrives
-// as the provider writes it.
+// RoundTrip serves the request on a goroutine and returns as soon as the header is written. The body arrives as
+// the provider writes it. It fails if the provider cuts the answer before its header, or if the request or the
+// test ends.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	in, err := readSent(r)
 	if err != nil {
@@ -39,7 +38,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	cut := context.AfterFunc(ctx, func() { write.CloseWithError(context.Cause(ctx)) })
 	go func() {
 		defer close(done)
-		write.CloseWithError(cmp.Or(t.p.answer(w, in.WithContext(ctx)), context.Cause(ctx)))
+		write.CloseWithError(cmp.Or(t.p.serveCall(w, in.WithContext(ctx)), context.Cause(ctx)))
 		cut()
 		ended()
 		cancel(nil)
@@ -63,8 +62,8 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// readSent returns the request as a server receives it, with its whole body, and reports it as written to an
-// httptrace.ClientTrace.
+// readSent reads and closes the body of r and returns the request as a server receives it. It reports it as
+// written to an httptrace.ClientTrace. It fails if the body does or if r's context has ended.
 func readSent(r *http.Request) (*http.Request, error) {
 	var body []byte
 	if r.Body != nil {
@@ -85,9 +84,9 @@ func readSent(r *http.Request) (*http.Request, error) {
 	return in, nil
 }
 
-// answer serves a request. It returns nil after a complete answer, and io.ErrUnexpectedEOF after one that was
-// cut.
-func (p *Provider) answer(w *writer, r *http.Request) (err error) {
+// serveCall serves a request by ServeHTTP. It returns nil after a complete answer, and io.ErrUnexpectedEOF
+// after one that the script cut. Other panics continue.
+func (p *Provider) serveCall(w *writer, r *http.Request) (err error) {
 	defer func() {
 		switch broken := recover(); broken {
 		case nil:
@@ -111,10 +110,11 @@ type writer struct {
 	sent   http.Header
 }
 
-// Header returns the header to set before WriteHeader.
+// Header returns the header to set before WriteHeader; changes after it have no effect.
 func (w *writer) Header() http.Header { return w.header }
 
-// WriteHeader keeps the first status with a copy of the header and lets RoundTrip return.
+// WriteHeader stores the first status with a copy of the header and lets RoundTrip return. Further calls do
+// nothing.
 func (w *writer) WriteHeader(status int) {
 	w.once.Do(func() {
 		w.status, w.sent = status, w.header.Clone()
@@ -122,7 +122,8 @@ func (w *writer) WriteHeader(status int) {
 	})
 }
 
-// Write sends b to the reader of the body and waits until it is read. The status defaults to 200.
+// Write sends b to the reader of the body and waits until it is read. It fails once the body is closed. It
+// writes the status 200 if WriteHeader was not called.
 func (w *writer) Write(b []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if len(b) == 0 {
@@ -131,10 +132,11 @@ func (w *writer) Write(b []byte) (int, error) {
 	return w.body.Write(b)
 }
 
-// Flush implements http.Flusher. Nothing is held back.
+// Flush does nothing, because Write holds nothing back.
 func (w *writer) Flush() {}
 
-// response returns the response to r: the status and header that the handler has written, and body.
+// response returns the response to r with body, and with the status and header that the handler has written.
+// Its length is -1, unknown, without a Content-Length.
 func (w *writer) response(r *http.Request, body io.ReadCloser) *http.Response {
 	size, err := strconv.ParseInt(w.sent.Get("Content-Length"), 10, 64)
 	if err != nil {
@@ -153,7 +155,8 @@ type answerBody struct {
 	leave func()
 }
 
-// Close tells the provider that the reader has left, and waits until the provider has returned.
+// Close ends the call for the provider, which sees that the reader has left, and waits until the provider has
+// returned.
 func (a *answerBody) Close() error {
 	err := a.PipeReader.Close()
 	a.leave()

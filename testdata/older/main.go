@@ -17,6 +17,8 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
+// main acquires one request for each entity in a line of standard input, and prints "ok" or the error. A line
+// "+11m" moves its clock on by that time. The arguments are the endpoint and the table.
 func main() {
 	endpoint, table := os.Args[1], os.Args[2]
 	client := dynamodb.New(dynamodb.Options{BaseEndpoint: &endpoint, Region: "eu-central-1", Credentials: aws.AnonymousCredentials{}})

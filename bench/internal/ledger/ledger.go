@@ -21,7 +21,8 @@ type Entry struct {
 	Consumed int64
 }
 
-// Read returns the stored numbers of a limit from a bucket's item. It fails if one is missing.
+// Read returns the stored numbers of a limit from a bucket's item: amounts in millitokens, the refill instant
+// in Unix ms, the period in ms. It fails if one is missing.
 func Read(item Item, limit string) (Entry, error) {
 	var e Entry
 	for _, f := range []struct {

@@ -67,7 +67,8 @@ func CreateBucket(ctx context.Context, limiter *dynalimit.RateLimiter, entity st
 	return lease.Rollback(ctx)
 }
 
-// Read reads the stored items of the first so many buckets.
+// Read reads the stored items of the buckets with the numbers 0 to buckets-1, and returns an entry for each, in
+// order, with amounts in millitokens.
 func Read(ctx context.Context, client *dynamodb.Client, buckets int) ([]ledger.Entry, error) {
 	out := make([]ledger.Entry, buckets)
 	for b := range out {

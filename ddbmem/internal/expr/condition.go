@@ -20,7 +20,8 @@ type node interface {
 	check(e *Env) error
 }
 
-// Check fails when c uses an undefined placeholder or a literal of a wrong type.
+// Check fails if c uses an undefined placeholder, a literal of a wrong type, or operands that no item can
+// satisfy. The error has DynamoDB's wording.
 func (c *Condition) Check(e *Env) error {
 	if err := c.Refs.check(e); err != nil {
 		return err
@@ -28,12 +29,13 @@ func (c *Condition) Check(e *Env) error {
 	return c.root.check(e)
 }
 
-// Holds reports whether c holds for item, which is nil if it is missing.
+// Holds reports whether item satisfies c. A nil item is a missing one: it has no attributes. c must have passed
+// Check with e.
 func (c *Condition) Holds(e *Env, item value.Map) bool { return c.root.holdsFor(e, item) }
 
-// TopLevel returns the names of the top-level attributes in c, with placeholders replaced. A name occurs as
-// often as c uses it.
-func (c *Condition) TopLevel(e *Env) []string {
+// TopLevelNames returns the names of the top-level attributes in c, from left to right, with placeholders
+// replaced. A name occurs as often as c uses it.
+func (c *Condition) TopLevelNames(e *Env) []string {
 	var names []string
 	walkPaths(c.root, func(p path) { names = append(names, e.name(p[0].name)) })
 	return names
@@ -70,7 +72,7 @@ func (n *orNode) holdsFor(e *Env, item value.Map) bool {
 	return n.left.holdsFor(e, item) || n.right.holdsFor(e, item)
 }
 
-// holdsFor reports whether the operand does not hold.
+// holdsFor reports whether item does not satisfy the operand of NOT.
 func (n *notNode) holdsFor(e *Env, item value.Map) bool { return !n.of.holdsFor(e, item) }
 
 // holdsFor reports whether the comparison of both sides holds. It is false for every operator but <> if a value
@@ -103,20 +105,21 @@ func compareValues(op string, a, b value.Value) bool {
 	return order >= 0
 }
 
-// holdsFor reports whether the value is within both bounds, which count as inside.
+// holdsFor reports whether the value is within both bounds, which count as inside. It is false if a value is
+// missing or the types differ.
 func (n *betweenNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
 	return compareValues(">=", v, n.low.eval(e, item)) && compareValues("<=", v, n.high.eval(e, item))
 }
 
-// holdsFor reports whether the value equals one in the list.
+// holdsFor reports whether the value equals one in the list. It is false if the value is missing from item.
 func (n *inNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.of.eval(e, item)
 	return slices.ContainsFunc(n.list, func(o operand) bool { return compareValues("=", v, o.eval(e, item)) })
 }
 
 // holdsFor reports whether the boolean function is true for item. For a missing attribute only
-// attribute_not_exists is true.
+// attribute_not_exists is true; a value of the wrong type makes the others false.
 func (n *functionNode) holdsFor(e *Env, item value.Map) bool {
 	v := n.args[0].eval(e, item)
 	switch n.name {
@@ -147,16 +150,16 @@ func hasPrefix(v, prefix value.Value) bool {
 	return false
 }
 
-// check returns the first error of both sides.
+// check returns the first error of the left or the right side, nil if both are valid.
 func (n *andNode) check(e *Env) error { return firstError(n.left.check(e), n.right.check(e)) }
 
-// check returns the first error of both sides.
+// check returns the first error of the left or the right side, nil if both are valid.
 func (n *orNode) check(e *Env) error { return firstError(n.left.check(e), n.right.check(e)) }
 
 // check returns the operand's error.
 func (n *notNode) check(e *Env) error { return n.of.check(e) }
 
-// firstError returns the first error that is not nil, and nil if all are.
+// firstError returns the first of errs that is not nil, and nil if all are nil.
 func firstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -166,8 +169,8 @@ func firstError(errs ...error) error {
 	return nil
 }
 
-// checkLiteralType returns DynamoDB's error if operand o is a literal of a type outside types. A path passes: its
-// type depends on the item.
+// checkLiteralType returns DynamoDB's error if operand o is a literal of a type outside types. It accepts a
+// path, and a call of size, because their types depend on the item. function is for the error's text.
 func checkLiteralType(e *Env, function string, o operand, types ...string) error {
 	v := o.literal(e)
 	if v == nil || slices.Contains(types, v.Type()) {
@@ -188,7 +191,8 @@ func checkSize(e *Env, operands ...operand) error {
 	return nil
 }
 
-// checkDistinct fails if the first operand is a path that another operand repeats.
+// checkDistinct fails if the operand left is a path and one of rest is the same path, with placeholders
+// resolved. The error names the operator op.
 func checkDistinct(e *Env, op string, left operand, rest ...operand) error {
 	p, ok := left.(path)
 	if !ok {
@@ -204,8 +208,8 @@ func checkDistinct(e *Env, op string, left operand, rest ...operand) error {
 	return nil
 }
 
-// check fails if both sides are the same path, or if an ordering operator has a literal other than a string,
-// number or binary.
+// check fails if both sides are the same path, or for size() of a literal without a size. It also fails if an
+// ordering operator has a literal other than a string, number or binary.
 func (n *compareNode) check(e *Env) error {
 	if err := firstError(checkSize(e, n.left, n.right), checkDistinct(e, n.op, n.left, n.right)); err != nil {
 		return err
@@ -216,8 +220,8 @@ func (n *compareNode) check(e *Env) error {
 	return firstError(checkLiteralType(e, n.op, n.left, "S", "N", "B"), checkLiteralType(e, n.op, n.right, "S", "N", "B"))
 }
 
-// check fails if an operand has a type without order or repeats the first path. Literal bounds must have one
-// type and be in order.
+// check fails if an operand is a literal of a type without order, or repeats the first path. Literal bounds
+// must have one type, and the lower must not exceed the upper.
 func (n *betweenNode) check(e *Env) error {
 	err := firstError(checkSize(e, n.of, n.low, n.high), checkDistinct(e, "BETWEEN", n.of, n.low, n.high),
 		checkLiteralType(e, "BETWEEN", n.of, "S", "N", "B"), checkLiteralType(e, "BETWEEN", n.low, "S", "N", "B"), checkLiteralType(e, "BETWEEN", n.high, "S", "N", "B"))

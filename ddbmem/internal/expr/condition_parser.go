@@ -1,7 +1,7 @@
 package expr
 
-// ParseCondition parses a condition, filter or key condition expression. Its errors have DynamoDB's wording.
-// Call Check to check it against the values of placeholders.
+// ParseCondition parses a condition, filter or key condition expression. Its errors have DynamoDB's wording and
+// include DynamoDB's limits. Call Check to check it against the values of placeholders.
 func ParseCondition(src string) (*Condition, error) {
 	p, err := newParser(src)
 	if err != nil {
@@ -14,7 +14,8 @@ func ParseCondition(src string) (*Condition, error) {
 	return &Condition{Refs: p.refs, root: root}, nil
 }
 
-// parseOr parses operands joined by OR, which binds weaker than AND.
+// parseOr parses operands joined by OR, which binds weaker than AND. After a syntax error, which p.err holds,
+// its result is meaningless.
 func (p *parser) parseOr() node {
 	n := p.parseAnd()
 	for p.accept("OR") {
@@ -24,7 +25,8 @@ func (p *parser) parseOr() node {
 	return n
 }
 
-// parseAnd parses operands joined by AND, which binds weaker than NOT.
+// parseAnd parses operands joined by AND, which binds weaker than NOT. After a syntax error, which p.err holds,
+// its result is meaningless.
 func (p *parser) parseAnd() node {
 	n := p.parseNot()
 	for p.accept("AND") {
@@ -34,7 +36,8 @@ func (p *parser) parseAnd() node {
 	return n
 }
 
-// parseNot parses an optional NOT and its operand. NOT may repeat.
+// parseNot parses an optional NOT, which may repeat, and its operand, and counts each NOT as an operator.
+// Errors go to p.err.
 func (p *parser) parseNot() node {
 	if p.accept("NOT") {
 		p.countOperator()
@@ -43,8 +46,8 @@ func (p *parser) parseNot() node {
 	return p.parsePrimary()
 }
 
-// parsePrimary parses a condition in brackets or a single comparison or function. Doubled brackets are DynamoDB's
-// error "redundant parentheses".
+// parsePrimary parses a condition in brackets or a single comparison or function. Doubled brackets set
+// DynamoDB's error "redundant parentheses" in p.err.
 func (p *parser) parsePrimary() node {
 	if p.accept("(") {
 		inner := p.token().is("(")
@@ -119,8 +122,9 @@ func (p *parser) parseComparison() node {
 	return nil
 }
 
-// parseFunction parses a call of a boolean function. It sets an error for unknown functions, for functions of
-// update expressions, and for a wrong number of operands.
+// parseFunction parses a call of a boolean function, and counts it as an operator. It sets p.err for unknown
+// functions, for functions of update expressions, and for a wrong number of operands. It returns nil for an
+// unknown one.
 func (p *parser) parseFunction() node {
 	name := p.next().text
 	p.next()

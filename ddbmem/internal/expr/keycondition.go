@@ -17,22 +17,22 @@ type KeyCondition struct {
 
 var errKeyCondition = errors.New("Query key condition not supported") //nolint:staticcheck // DynamoDB's wording
 
-// Key returns c as a key condition on the attributes hash and sort ("" if the key has none). It fails, in
-// DynamoDB's words, for a condition that is not supported on keys or lacks the hash key.
+// Key returns c as a key condition on the attributes hash and sort ("" if the key has none), with literals
+// resolved. It fails, in DynamoDB's words, for a condition that is not supported on keys or lacks the hash key.
 func (c *Condition) Key(e *Env, hash, sort string) (KeyCondition, error) {
 	var k KeyCondition
 	parts := flattenAnd(c.root, nil)
 	for _, part := range parts {
-		if err := k.add(e, part, hash, sort); err != nil {
+		if err := k.addPart(e, part, hash, sort); err != nil {
 			return k, err
 		}
 	}
 	return k, k.checkComplete(len(parts), hash, sort)
 }
 
-// add enters one part of the condition in k. It fails for an operator that keys do not support or a second
-// condition on the hash key. checkComplete rejects parts about other attributes.
-func (k *KeyCondition) add(e *Env, part node, hash, sort string) error {
+// addPart stores one part of the condition in k. It fails for an operator that keys do not support or a second
+// condition on the hash key. It skips parts about other attributes, which checkComplete rejects.
+func (k *KeyCondition) addPart(e *Env, part node, hash, sort string) error {
 	name, op, low, high, ok := keyTerm(e, part)
 	switch {
 	case !ok || op == "<>":
@@ -61,8 +61,8 @@ func (k *KeyCondition) checkComplete(parts int, hash, sort string) error {
 	return nil
 }
 
-// flattenAnd appends the operands of n to parts, from left to right, if n is a tree of ANDs. Any other n is
-// one part.
+// flattenAnd appends the operands of n to parts, from left to right, if n is a tree of ANDs, and returns the
+// slice. Any other n is one part.
 func flattenAnd(n node, parts []node) []node {
 	if and, ok := n.(*andNode); ok {
 		return flattenAnd(and.right, flattenAnd(and.left, parts))
@@ -102,7 +102,8 @@ func keyTerm(e *Env, n node) (name, op string, low, high value.Value, ok bool) {
 
 var mirrored = map[string]string{"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-// operatorName names the operator or function of n for an error message.
+// operatorName returns the operator or function of n for an error message. It returns "nested attributes" for
+// BETWEEN and AND.
 func operatorName(n node) string {
 	switch n := n.(type) {
 	case *orNode:

@@ -123,7 +123,7 @@ func comparisonEnd(src string, start int) int {
 	return next
 }
 
-// syntaxError returns an error in DynamoDB's words for text that begins no token.
+// syntaxError returns an error in DynamoDB's words for a character that begins no token.
 func syntaxError(at string) error {
 	return fmt.Errorf("Syntax error; token: %q, near: %q", at, at) //nolint:staticcheck // DynamoDB's wording
 }

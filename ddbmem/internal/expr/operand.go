@@ -23,10 +23,10 @@ func (p path) literal(*Env) value.Value { return nil }
 // literal is a :placeholder.
 type literal string
 
-// eval returns the value of the :placeholder.
+// eval returns the value of the :placeholder for any item, and nil if it is undefined.
 func (l literal) eval(e *Env, _ value.Map) value.Value { return e.Values[string(l)] }
 
-// literal returns the value of the :placeholder.
+// literal returns the value of the :placeholder, and nil if it is undefined.
 func (l literal) literal(e *Env) value.Value { return e.Values[string(l)] }
 
 // sizeOf is size(operand).

@@ -28,7 +28,8 @@ type parser struct {
 	err       error
 }
 
-// newParser splits src into tokens. It fails if src is empty, longer than 4 KB or has an invalid character.
+// newParser splits src into tokens and returns a parser at the first. It fails if src is empty, longer than 4
+// KB or has an invalid character.
 func newParser(src string) (*parser, error) {
 	if len(src) > maxBytes {
 		return nil, fmt.Errorf("Expression size has exceeded the maximum allowed size; expression size: %d", len(src)) //nolint:staticcheck // DynamoDB's wording
@@ -43,7 +44,7 @@ func newParser(src string) (*parser, error) {
 	return &parser{src: src, tokens: tokens}, nil
 }
 
-// fail sets the parser's error unless it has one already. After that, accept is false and parsing ends.
+// fail sets p.err unless it has an error already. After that, accept is false and parsing ends.
 func (p *parser) fail(format string, args ...any) {
 	if p.err == nil {
 		p.err = fmt.Errorf(format, args...)
@@ -96,7 +97,7 @@ func (p *parser) expect(s string) {
 	}
 }
 
-// requireEnd returns the parser's error; tokens left over are a syntax error.
+// requireEnd returns the parser's error, nil without one. Tokens left over are a syntax error.
 func (p *parser) requireEnd() error {
 	if p.token().kind != tokenEnd {
 		p.failAtToken()
@@ -104,15 +105,15 @@ func (p *parser) requireEnd() error {
 	return p.err
 }
 
-// countOperator counts an operator or function of the expression. Beyond 300 it sets an error.
+// countOperator adds one to the number of operators and functions in the expression. Beyond 300 it sets p.err.
 func (p *parser) countOperator() {
 	if p.operators++; p.operators > maxOperators {
 		p.fail("The expression contains too many operators; maximum operators allowed: %d", maxOperators)
 	}
 }
 
-// parsePath parses a document path such as a.b[2]. It sets an error for an invalid index or more than 32 levels of
-// nesting.
+// parsePath parses a document path such as a.b[2] and moves past it. It sets p.err for a reserved word, an
+// invalid index or more than 32 levels of nesting.
 func (p *parser) parsePath() path {
 	steps := path{{name: p.parsePathName()}}
 	for p.err == nil {
@@ -140,8 +141,8 @@ func (p *parser) parsePath() path {
 	return steps
 }
 
-// parsePathName returns an attribute name or #placeholder and moves past it. Placeholders are added to p.refs;
-// reserved words are an error.
+// parsePathName returns an attribute name or #placeholder, as written, and moves past it. It adds placeholders
+// to p.refs once; any other token or a reserved word sets p.err.
 func (p *parser) parsePathName() string {
 	t := p.token()
 	switch {
@@ -158,7 +159,7 @@ func (p *parser) parsePathName() string {
 	return t.text
 }
 
-// takePlaceholder returns the :placeholder at the current token, moves past it and adds it to p.refs. The
+// takePlaceholder returns the :placeholder at the current token, moves past it and adds it to p.refs once. The
 // caller has checked the token's kind.
 func (p *parser) takePlaceholder() literal {
 	t := p.next()
@@ -173,7 +174,7 @@ func (p *parser) atFunction() bool {
 	return p.token().kind == tokenWord && p.tokens[p.at+1].is("(")
 }
 
-// check fails when an expression uses a placeholder e does not define.
+// check fails if the expression uses a placeholder that e does not define. The error names the placeholder.
 func (r Refs) check(e *Env) error {
 	for _, n := range r.Names {
 		if _, ok := e.Names[n]; !ok {

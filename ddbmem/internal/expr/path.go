@@ -61,8 +61,8 @@ func (p path) lookup(e *Env, item value.Map) value.Value {
 	return v
 }
 
-// child returns the member name of a map, or, if name is empty, the element index of a list. It is nil if v
-// lacks it.
+// child returns the member of map v with the name, or, if name is empty, the element of list v with the index.
+// It is nil if v lacks it or is of another type.
 func child(v value.Value, name string, index int) value.Value {
 	switch v := v.(type) {
 	case value.Map:
@@ -77,7 +77,7 @@ func child(v value.Value, name string, index int) value.Value {
 	return nil
 }
 
-// String is p as DynamoDB shows paths in errors: [a, b, [1]].
+// String returns p in the form of DynamoDB's errors: [a, b, [1]].
 func (p path) String() string {
 	parts := make([]string, len(p))
 	for i, step := range p {

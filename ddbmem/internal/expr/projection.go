@@ -29,21 +29,23 @@ func ParseProjection(src string) (*Projection, error) {
 	return &Projection{Refs: p.refs, paths: paths}, nil
 }
 
-// Check fails when pr uses an undefined placeholder or its paths overlap.
+// Check fails if pr uses an undefined placeholder, or if one of its paths contains or contradicts another.
 func (pr *Projection) Check(e *Env) error {
 	if err := pr.Refs.check(e); err != nil {
 		return err
 	}
-	return checkDisjoint(resolveAll(pr.paths, e))
+	return checkDisjoint(resolvePaths(pr.paths, e))
 }
 
-// Apply returns the projected part of item; nil stays nil.
+// Apply returns a new map with the projected part of item: without missing values, and lists without gaps. nil
+// stays nil.
 func (pr *Projection) Apply(e *Env, item value.Map) value.Map {
-	return projectItem(resolveAll(pr.paths, e), item)
+	return projectItem(resolvePaths(pr.paths, e), item)
 }
 
-// TopLevel returns the name of the top-level attribute of every path, with placeholders replaced.
-func (pr *Projection) TopLevel(e *Env) []string {
+// TopLevelNames returns the name of the top-level attribute of every path, in order, with placeholders
+// replaced. A name may repeat.
+func (pr *Projection) TopLevelNames(e *Env) []string {
 	names := make([]string, len(pr.paths))
 	for i, p := range pr.paths {
 		names[i] = e.name(p[0].name)
@@ -51,8 +53,8 @@ func (pr *Projection) TopLevel(e *Env) []string {
 	return names
 }
 
-// resolveAll returns the paths with their placeholders replaced by attribute names.
-func resolveAll(paths []path, e *Env) []path {
+// resolvePaths returns a new slice of the paths with their placeholders replaced by attribute names.
+func resolvePaths(paths []path, e *Env) []path {
 	resolved := make([]path, len(paths))
 	for i, p := range paths {
 		resolved[i] = p.resolve(e)
@@ -60,7 +62,8 @@ func resolveAll(paths []path, e *Env) []path {
 	return resolved
 }
 
-// projectItem returns a copy of item with only the values at the resolved paths. It is nil if item is nil.
+// projectItem returns a new map with only the values of item at the resolved paths; missing ones are left out.
+// It is nil if item is nil.
 func projectItem(paths []path, item value.Map) value.Map {
 	if item == nil {
 		return nil
@@ -105,7 +108,8 @@ func projectValue(paths []path, v value.Value) value.Value {
 	return nil
 }
 
-// projectList returns the list elements at the paths in the order of the list, without gaps.
+// projectList returns a new list with the elements at the paths in the order of the list, without gaps. It is
+// nil if none exists.
 func projectList(paths []path, v value.List) value.List {
 	groups := map[int][]path{}
 	for _, p := range paths {

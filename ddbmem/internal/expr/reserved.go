@@ -12,7 +12,7 @@ var reserved = func() map[string]bool {
 	return words
 }()
 
-// isReserved reports whether DynamoDB reserves the word, in any case of letters.
+// isReserved reports whether word is one of DynamoDB's reserved words, in any case of letters.
 func isReserved(word string) bool { return reserved[strings.ToUpper(word)] }
 
 const reservedWords = `

@@ -35,8 +35,8 @@ type valueAction struct {
 	with literal
 }
 
-// Check fails when u uses an undefined placeholder, a literal of a wrong type or
-// overlapping paths.
+// Check fails if u uses an undefined placeholder, a literal of a wrong type or overlapping paths. The error has
+// DynamoDB's wording.
 func (u *Update) Check(e *Env) error {
 	if err := u.Refs.check(e); err != nil {
 		return err
@@ -71,7 +71,8 @@ var longType = map[string]string{
 	"L": "LIST", "M": "MAP", "SS": "STRING_SET", "NS": "NUMBER_SET", "BS": "BINARY_SET",
 }
 
-// paths returns the resolved paths of all SET, REMOVE, ADD and DELETE actions.
+// paths returns the paths of all SET, REMOVE, ADD and DELETE actions, in this order of sections, with
+// placeholders replaced.
 func (u *Update) paths(e *Env) []path {
 	all := make([]path, 0, len(u.sets)+len(u.removes)+len(u.adds)+len(u.deletes))
 	for _, s := range u.sets {
@@ -89,8 +90,9 @@ func (u *Update) paths(e *Env) []path {
 	return all
 }
 
-// TopLevel returns the name of the top-level attribute that each action writes, with placeholders replaced.
-func (u *Update) TopLevel(e *Env) []string {
+// TopLevelNames returns the name of the top-level attribute that each action writes, with placeholders
+// replaced. A name may repeat.
+func (u *Update) TopLevelNames(e *Env) []string {
 	paths := u.paths(e)
 	names := make([]string, len(paths))
 	for i, p := range paths {
@@ -99,14 +101,13 @@ func (u *Update) TopLevel(e *Env) []string {
 	return names
 }
 
-// Touched is the part of item that u writes, for the return values UPDATED_OLD
-// and UPDATED_NEW.
+// Touched returns a new map with the part of item that u writes, for the return values UPDATED_OLD and
+// UPDATED_NEW. It is nil for a nil item.
 func (u *Update) Touched(e *Env, item value.Map) value.Map { return projectItem(u.paths(e), item) }
 
-// Apply returns item after u; item itself does not change. Every operand is read from item as it was.
-// Elements are removed last and from the end, so that every list index means the element it meant before.
-//
-// It fails with ErrOperandType, ErrMissing, ErrPath or an error about numbers.
+// Apply returns a new item with u applied to item, which does not change and may be nil. Every operand is read
+// from item as it was, and elements are removed last, so list indexes mean the old list. It fails with
+// ErrOperandType, ErrMissing, ErrPath or an error about numbers.
 func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	next := make(value.Map, len(item)+len(u.sets)+len(u.adds))
 	for k, v := range item {
@@ -120,7 +121,7 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	}
 	var removes []path
 	if item != nil { // a missing item has nothing to REMOVE
-		removes = resolveAll(u.removes, e)
+		removes = resolvePaths(u.removes, e)
 	}
 	removes, err := u.applyDeletes(e, item, next, removes)
 	if err != nil {
@@ -135,8 +136,8 @@ func (u *Update) Apply(e *Env, item value.Map) (value.Map, error) {
 	return next, nil
 }
 
-// applyAdds writes the results of all ADDs to next. Operands are read from item, the state before the update.
-// It fails for a wrong type or path.
+// applyAdds writes the results of all ADDs to next, in place. It reads operands from item, the state before the
+// update. It fails for a wrong type or path, or a number out of range.
 func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	for _, a := range u.adds {
 		v, err := addTo(a.at.lookup(e, item), a.with.literal(e))
@@ -150,8 +151,9 @@ func (u *Update) applyAdds(e *Env, item, next value.Map) error {
 	return nil
 }
 
-// applyDeletes removes the members of all DELETEs from sets, reading item and writing to next. It returns
-// removes with the paths of emptied sets appended. It fails for a wrong type or path.
+// applyDeletes writes to next, in place, the sets of item without the members of all DELETEs. It returns
+// removes with the paths of emptied sets appended, because DynamoDB has no empty sets. It fails for a wrong
+// type or path.
 func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]path, error) {
 	for _, a := range u.deletes {
 		at := a.at.resolve(e)
@@ -173,8 +175,8 @@ func (u *Update) applyDeletes(e *Env, item, next value.Map, removes []path) ([]p
 	return removes, nil
 }
 
-// applySets evaluates all SETs on item and writes the results to next. Elements past the end of a list are
-// appended in the order of their indexes. It fails for a missing operand, or a wrong type or path.
+// applySets evaluates all SETs on item and writes the results to next, in place. Elements past the end of a
+// list are appended in the order of their indexes. It fails for a missing operand, or a wrong type or path.
 func (u *Update) applySets(e *Env, item, next value.Map) error {
 	type write struct {
 		at path
@@ -204,7 +206,7 @@ func (u *Update) applySets(e *Env, item, next value.Map) error {
 }
 
 // addTo returns the result of ADD: the sum of two numbers, the union of two sets, or with if old is nil. It
-// fails if the types do not fit.
+// fails with ErrOperandType if the types do not fit, and if the sum is out of range.
 func addTo(old, with value.Value) (value.Value, error) {
 	if old == nil {
 		return with, nil
@@ -243,8 +245,8 @@ func putAt(item value.Map, at path, v value.Value) error {
 	return err
 }
 
-// putIn returns a copy of a map or list with v at the path, which is relative to it. A nil v removes the
-// value. It fails with ErrPath if the container does not fit the path.
+// putIn returns a copy of a map or list with v at the path, which is relative to it. A nil v removes the value.
+// It fails with ErrPath if the container is of another kind or a step on the way is missing.
 func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 	switch c := container.(type) {
 	case value.Map:
@@ -266,7 +268,8 @@ func putIn(container value.Value, at path, v value.Value) (value.Value, error) {
 }
 
 // putElement returns a copy of list with v at the path, which begins with an index. An index past the end
-// appends; a nil v removes the element if it exists. It fails with ErrPath if the path leads beyond the list.
+// appends; a nil v removes the element, and returns list itself if it does not exist. It fails with ErrPath if
+// the path leads beyond the list.
 func putElement(list value.List, at path, v value.Value) (value.Value, error) {
 	i := at[0].index
 	if len(at) == 1 {
@@ -294,7 +297,8 @@ func putElement(list value.List, at path, v value.Value) (value.Value, error) {
 	return next, nil
 }
 
-// comparePaths orders paths step by step, by name and then by index. A path comes after its prefixes.
+// comparePaths compares paths step by step, by name and then by index, and returns -1, 0 or 1. A path comes
+// after its prefixes.
 func comparePaths(a, b path) int {
 	return slices.CompareFunc(a, b, func(x, y element) int {
 		return cmp.Or(cmp.Compare(x.name, y.name), cmp.Compare(x.index, y.index))

@@ -21,8 +21,8 @@ func ParseUpdate(src string) (*Update, error) {
 	return u, nil
 }
 
-// parseSection parses one section, SET, REMOVE, ADD or DELETE, appends its actions to u and notes it in seen. A
-// second section of the same name is an error.
+// parseSection parses one section, SET, REMOVE, ADD or DELETE, appends its actions to u and sets its name in
+// seen. An unknown section, or a second one of the same name, sets p.err.
 func (p *parser) parseSection(u *Update, seen map[string]bool) {
 	name := strings.ToUpper(p.token().text)
 	var action func()
@@ -51,7 +51,8 @@ func (p *parser) parseSection(u *Update, seen map[string]bool) {
 	}
 }
 
-// parseValueAction parses one ADD or DELETE: a path and a :placeholder.
+// parseValueAction parses one ADD or DELETE: a path and a :placeholder. It returns the zero action after an
+// error, which p.err holds.
 func (p *parser) parseValueAction() valueAction {
 	at := p.parsePath()
 	if p.err != nil {
@@ -65,7 +66,8 @@ func (p *parser) parseValueAction() valueAction {
 	return valueAction{at, p.takePlaceholder()}
 }
 
-// parseSet parses one SET: a path, =, and an operand or the sum or difference of two.
+// parseSet parses one SET: a path, =, and an operand or the sum or difference of two. It counts the operators.
+// Errors go to p.err.
 func (p *parser) parseSet() setAction {
 	at := p.parsePath()
 	p.expect("=")
@@ -80,8 +82,8 @@ func (p *parser) parseSet() setAction {
 	return setAction{at, v}
 }
 
-// parseSetOperand parses a :placeholder, path, function or bracketed expression on the right of a SET. It returns
-// nil after an error.
+// parseSetOperand parses a :placeholder, path, function or bracketed expression on the right of a SET. It
+// returns nil after an error, which p.err holds.
 func (p *parser) parseSetOperand() setValue {
 	if p.err != nil {
 		return nil

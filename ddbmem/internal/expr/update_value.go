@@ -27,7 +27,7 @@ type (
 	listAppend struct{ left, right setValue }
 )
 
-// check accepts any path or literal.
+// check returns nil: any path or literal is valid alone.
 func (s plain) check(*Env) error { return nil }
 
 // eval returns the operand's value, and ErrMissing if item lacks it.
@@ -43,7 +43,8 @@ func (s arithmetic) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, s.op, s.left, "N"), checkLiteral(e, s.op, s.right, "N"))
 }
 
-// checkLiteral fails if s is a literal of a type outside types. Nested functions and arithmetic pass.
+// checkLiteral fails if s is a literal of a type outside types. It accepts paths, and nested functions and
+// arithmetic, because their types depend on the item.
 func checkLiteral(e *Env, function string, s setValue, types ...string) error {
 	if p, ok := s.(plain); ok {
 		return checkLiteralType(e, function, p.operand, types...)
@@ -51,8 +52,8 @@ func checkLiteral(e *Env, function string, s setValue, types ...string) error {
 	return nil
 }
 
-// eval returns the sum or difference of the operands. It fails with ErrOperandType unless both are numbers,
-// and if the result is out of range.
+// eval returns the sum or difference of the operands. It fails with ErrMissing for a missing operand, with
+// ErrOperandType unless both are numbers, and if the result is out of range.
 func (s arithmetic) eval(e *Env, item value.Map) (value.Value, error) {
 	left, right, err := evalBoth(e, item, s.left, s.right)
 	if err != nil {
@@ -75,7 +76,8 @@ func (s arithmetic) eval(e *Env, item value.Map) (value.Value, error) {
 	return n, nil
 }
 
-// evalBoth evaluates both operands for item and returns the first error.
+// evalBoth returns the values of both operands for item, or the first error. It leaves right unevaluated if
+// left fails.
 func evalBoth(e *Env, item value.Map, left, right setValue) (a, b value.Value, err error) {
 	if a, err = left.eval(e, item); err != nil {
 		return nil, nil, err
@@ -102,8 +104,8 @@ func (s listAppend) check(e *Env) error {
 	return firstError(s.left.check(e), s.right.check(e), checkLiteral(e, "list_append", s.left, "L"), checkLiteral(e, "list_append", s.right, "L"))
 }
 
-// eval returns the elements of the left list and then of the right. It fails with ErrOperandType unless both
-// are lists.
+// eval returns a new list with the elements of the left list and then of the right. It fails with ErrMissing
+// for a missing operand, and with ErrOperandType unless both are lists.
 func (s listAppend) eval(e *Env, item value.Map) (value.Value, error) {
 	left, right, err := evalBoth(e, item, s.left, s.right)
 	if err != nil {

@@ -24,18 +24,20 @@ func invalid(format string, args ...any) error {
 	return &InvalidError{Message: fmt.Sprintf(format, args...)}
 }
 
-// ReadMap reads attributes by name, as in an item or a key.
+// ReadMap reads an item or a key: a JSON object of typed attribute values by name. A malformed value leaves its
+// error in r. The map is never nil.
 func ReadMap(r *wire.Reader) Map { return readMap(r, 0) }
 
-// readMap reads attributes by name at the given depth of nesting.
+// readMap reads typed attribute values by name into a new map, never nil, at the given depth of nesting. A
+// malformed value leaves its error in r.
 func readMap(r *wire.Reader, depth int) Map {
 	m := Map{}
 	r.Object(func(name string) { m[name] = readValue(r, depth) })
 	return m
 }
 
-// Read reads one attribute value, such as {"S": "text"}. A malformed one leaves
-// its error in r: an InvalidError, or a syntax error.
+// Read reads one attribute value, such as {"S": "text"}. A malformed one leaves its error in r, an InvalidError
+// or a syntax error, and the result is then meaningless.
 func Read(r *wire.Reader) Value { return readValue(r, 0) }
 
 // readValue reads one attribute value at the given depth of nesting. It fails r if the value has no type or
@@ -61,8 +63,8 @@ func readValue(r *wire.Reader, depth int) Value {
 	return v
 }
 
-// readKind reads the value of a type descriptor: kind is "S", "N", "L" and so on. r gets an error for an
-// unknown kind.
+// readKind reads the value behind the type descriptor kind, such as "S", "N" or "L". For an unknown kind, and
+// for a NULL that is not true, r gets an error; the result is then meaningless.
 func readKind(r *wire.Reader, kind string, depth int) Value {
 	switch kind {
 	case "S":
@@ -122,8 +124,8 @@ func readBinary(r *wire.Reader) string {
 	return string(b)
 }
 
-// readSet reads a set and returns it sorted by compare; member reads an element. It fails r if the set is
-// empty or has duplicates. The arguments kind and text word the error.
+// readSet reads a set and returns it sorted by compare; member reads an element. It fails r if the set is empty
+// or has duplicates. The error uses kind, the name of the type, and text, the text of a member.
 func readSet[T comparable](r *wire.Reader, kind string, member func() T, compare func(a, b T) int, text func(T) string) []T {
 	var members []T
 	r.Array(func() { members = append(members, member()) })

@@ -37,7 +37,8 @@ func Append(b []byte, v Value) []byte {
 	return append(b, '}')
 }
 
-// AppendMap appends m as on the wire, without the {"M": …} around it.
+// AppendMap appends m to b as a JSON object of typed values, without the {"M": …} around it. The order of
+// attributes is random.
 func AppendMap(b []byte, m Map) []byte {
 	b = append(b, '{')
 	for name, v := range m {

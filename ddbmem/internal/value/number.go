@@ -30,7 +30,7 @@ type Number struct {
 	neg    bool
 }
 
-// NumberFromInt is n as a Number.
+// NumberFromInt returns n as a Number.
 func NumberFromInt(n int64) Number {
 	if n < 0 {
 		return normalized(true, 0, uint64(-n), 0)
@@ -38,8 +38,8 @@ func NumberFromInt(n int64) Number {
 	return normalized(false, 0, uint64(n), 0)
 }
 
-// ParseNumber reads a decimal such as -1.5 or 1e3. It fails with ErrNotNumeric for other text, and with
-// ErrPrecision, ErrOverflow or ErrUnderflow beyond DynamoDB's limits.
+// ParseNumber returns the number of a decimal text such as -1.5 or 1e3. It fails with ErrNotNumeric for other
+// text, and with ErrPrecision, ErrOverflow or ErrUnderflow beyond DynamoDB's limits.
 func ParseNumber(s string) (Number, error) {
 	i, neg := 0, false
 	if i < len(s) && (s[i] == '-' || s[i] == '+') {
@@ -92,8 +92,8 @@ scan:
 	return checkRange(Number{hi: hi, lo: lo, exp: int32(exp + zeros + written), neg: neg}, digits)
 }
 
-// parseExponent reads the rest of a number: nothing, or an exponent. It returns false for other text. An
-// exponent far out of range is cut to a value that is still out of range.
+// parseExponent returns the exponent in s, the rest of a number: 0 for an empty s. It returns false for other
+// text. A huge exponent is cut to about a million, which is still out of range.
 func parseExponent(s string) (int, bool) {
 	const far = 1 << 20
 	if s == "" {
@@ -124,8 +124,8 @@ func parseExponent(s string) (int, bool) {
 	return n, true
 }
 
-// checkRange returns n, or ErrOverflow or ErrUnderflow if its leading digit is beyond DynamoDB's range. digits
-// is the number of digits of n's coefficient.
+// checkRange returns n, or the zero Number with ErrOverflow or ErrUnderflow if its leading digit is beyond
+// DynamoDB's range. The coefficient of n has the given number of digits.
 func checkRange(n Number, digits int) (Number, error) {
 	switch lead := int(n.exp) + digits - 1; {
 	case lead > maxExponent:
@@ -184,7 +184,7 @@ func (n Number) coefficient(buf *[40]byte) []byte {
 	return buf[i:]
 }
 
-// Append appends n in plain notation, without an exponent, as DynamoDB returns numbers.
+// Append appends n to b in plain decimal notation, without an exponent, as DynamoDB returns numbers.
 func (n Number) Append(b []byte) []byte {
 	if n == (Number{}) {
 		return append(b, '0')
@@ -217,20 +217,20 @@ func appendZeros(b []byte, n int) []byte {
 	return b
 }
 
-// String is n in plain notation.
+// String returns n in plain decimal notation, without an exponent.
 func (n Number) String() string {
 	var buf [64]byte
 	return string(n.Append(buf[:0]))
 }
 
-// Negate is -n.
+// Negate returns -n; zero stays zero.
 func (n Number) Negate() Number {
 	n.neg = !n.neg && n != Number{}
 	return n
 }
 
-// Add is n + m, or an error when the exact sum has more than 38 digits or is out
-// of range.
+// Add returns n + m. It fails with ErrPrecision if the exact sum has more than 38 digits, and with ErrOverflow
+// or ErrUnderflow if it is out of range.
 func (n Number) Add(m Number) (Number, error) {
 	if sum, ok := addSmall(n, m); ok {
 		return sum, nil
@@ -241,11 +241,11 @@ func (n Number) Add(m Number) (Number, error) {
 	return fromBig(sum, exp)
 }
 
-// Sub is n - m, with Add's errors.
+// Sub returns n - m. It fails as Add does.
 func (n Number) Sub(m Number) (Number, error) { return n.Add(m.Negate()) }
 
-// addSmall returns n + m by integer arithmetic. It returns false, which is rare, if a coefficient at the
-// common exponent exceeds 62 bits. Add then uses big integers.
+// addSmall returns n + m by integer arithmetic. It returns false, which is rare, if a coefficient at the common
+// exponent exceeds 62 bits, or near the ends of the range. Add then uses big integers.
 func addSmall(n, m Number) (Number, bool) {
 	exp := min(n.exp, m.exp)
 	a, ok := n.asSmall(exp)
@@ -263,14 +263,14 @@ func addSmall(n, m Number) (Number, bool) {
 	return inSmallRange(normalized(false, 0, uint64(a), exp))
 }
 
-// inSmallRange returns n; ok is false near the ends of the exponent's range, where the exact path checks for
-// overflow.
+// inSmallRange returns n, and whether its exponent is between -100 and 100, excluded. Beyond that only the
+// exact path of Add checks for overflow.
 func inSmallRange(n Number) (Number, bool) {
 	return n, n.exp > -100 && n.exp < 100
 }
 
-// asSmall returns n / 10^exp as an integer, where exp does not exceed n's exponent. ok is false if it does not
-// fit 62 bits.
+// asSmall returns n / 10^exp as an integer, where exp must not exceed n's exponent. It returns false if that
+// does not fit 62 bits.
 func (n Number) asSmall(exp int32) (int64, bool) {
 	if n.hi != 0 || n.exp-exp > 18 {
 		return 0, false
@@ -293,7 +293,7 @@ var pow10 = func() (p [19]uint64) {
 	return p
 }()
 
-// scaledTo is the integer n / 10^exp; exp must not exceed n's.
+// scaledTo returns n / 10^exp as a new integer; exp must not exceed n's exponent unless n is 0.
 func (n Number) scaledTo(exp int32) *big.Int {
 	c := new(big.Int).SetUint64(n.hi)
 	c.Lsh(c, 64).Or(c, new(big.Int).SetUint64(n.lo))
@@ -327,7 +327,7 @@ func fromBig(c *big.Int, exp int32) (Number, error) {
 	return checkRange(n, digits)
 }
 
-// Compare is -1, 0 or 1 as n is below, equal to or above m.
+// Compare returns -1, 0 or 1 if n is below, equal to or above m.
 func (n Number) Compare(m Number) int {
 	if n == m {
 		return 0
@@ -382,7 +382,7 @@ func compareMagnitude(n, m Number) int {
 	return 1
 }
 
-// Int64 is n as an integer, cut toward zero; ok is false beyond int64.
+// Int64 returns n as an integer, cut toward zero. It returns false, with a meaningless integer, beyond int64.
 func (n Number) Int64() (int64, bool) {
 	exp := min(n.exp, 0)
 	c := n.scaledTo(exp)
@@ -390,7 +390,8 @@ func (n Number) Int64() (int64, bool) {
 	return c.Int64(), c.IsInt64()
 }
 
-// size returns the bytes that n takes in an item: one per two digits, one more, and one for a sign.
+// size returns the bytes that n takes in an item: one per two significant digits, one more, and one for a minus
+// sign.
 func (n Number) size() int {
 	var buf [40]byte
 	size := (len(n.coefficient(&buf))+1)/2 + 1

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Union is the set of the members of a or b; ok is false unless both are sets of
-// one type.
+// Union returns a new sorted set with the members of a and of b. It returns nil and false unless both are sets
+// of one type.
 func Union(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
 	case StringSet:
@@ -25,7 +25,7 @@ func Union(a, b Value) (v Value, ok bool) {
 	return nil, false
 }
 
-// Difference returns the set of the members of a that are not in b, nil if it is empty. It returns false
+// Difference returns a new set with the members of a that are not in b, nil if it is empty. It returns false
 // unless both are sets of one type.
 func Difference(a, b Value) (v Value, ok bool) {
 	switch a := a.(type) {
@@ -58,13 +58,14 @@ func setOrNil[S setOf[T], T any](s S) Value {
 	return s
 }
 
-// sortedSet sorts the members in place and returns them without duplicates.
+// sortedSet sorts the members in place and returns the same slice without duplicates.
 func sortedSet[T comparable](members []T, compare func(a, b T) int) []T {
 	slices.SortFunc(members, compare)
 	return slices.Compact(members)
 }
 
-// without returns the elements of a that b does not contain. It is nil if none remains.
+// without returns a new slice with the elements of a that b does not contain, in a's order. It is nil if none
+// remains.
 func without[S ~[]T, T comparable](a, b S) S {
 	var rest S
 	for _, x := range a {

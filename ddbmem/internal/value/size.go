@@ -1,8 +1,8 @@
 package value
 
-// Size returns the bytes v takes in an item, as DynamoDB's documentation of item sizes counts them. Text and
-// binary count their length, a number one byte per two digits and one more. A list or map counts three bytes
-// and one per element.
+// Size returns the bytes that v takes in an item, by DynamoDB's rules. Text and binary count their length, a
+// number one per two digits and one more, other scalars one. A list or map counts three, and one more for each
+// element; nil counts 0.
 func Size(v Value) int {
 	switch v := v.(type) {
 	case String:
@@ -35,7 +35,7 @@ func Size(v Value) int {
 	return 0
 }
 
-// textSize sums the lengths of the members in bytes.
+// textSize returns the sum of the lengths of the members in bytes.
 func textSize(members []string) int {
 	size := 0
 	for _, s := range members {
@@ -44,7 +44,8 @@ func textSize(members []string) int {
 	return size
 }
 
-// Size is the bytes m takes as an item: the names and values of its attributes.
+// Size returns the bytes that m takes as an item: the names and values of its attributes. As a nested value it
+// takes more, see the function Size.
 func (m Map) Size() int {
 	size := 0
 	for name, v := range m {

@@ -35,37 +35,37 @@ type (
 	BinarySet []string
 )
 
-// Type is "S".
+// Type returns "S".
 func (String) Type() string { return "S" }
 
-// Type is "N".
+// Type returns "N".
 func (Number) Type() string { return "N" }
 
-// Type is "B".
+// Type returns "B".
 func (Binary) Type() string { return "B" }
 
-// Type is "BOOL".
+// Type returns "BOOL".
 func (Bool) Type() string { return "BOOL" }
 
-// Type is "NULL".
+// Type returns "NULL".
 func (Null) Type() string { return "NULL" }
 
-// Type is "L".
+// Type returns "L".
 func (List) Type() string { return "L" }
 
-// Type is "M".
+// Type returns "M".
 func (Map) Type() string { return "M" }
 
-// Type is "SS".
+// Type returns "SS".
 func (StringSet) Type() string { return "SS" }
 
-// Type is "NS".
+// Type returns "NS".
 func (NumberSet) Type() string { return "NS" }
 
-// Type is "BS".
+// Type returns "BS".
 func (BinarySet) Type() string { return "BS" }
 
-// Equal reports whether a and b have the same type and content.
+// Equal reports whether a and b have the same type and content; nested values too. It is false if a is nil.
 func Equal(a, b Value) bool {
 	switch a := a.(type) {
 	case String:
@@ -117,8 +117,8 @@ func (m Map) Equal(n Map) bool {
 	return true
 }
 
-// Compare orders two strings, numbers or binaries; ok is false for any other
-// pair.
+// Compare compares two strings, numbers or binaries: order is -1, 0 or 1 if a is before, equal to or after b.
+// It returns 0 and false for any other pair, and for nil.
 func Compare(a, b Value) (order int, ok bool) {
 	switch a := a.(type) {
 	case String:
@@ -137,8 +137,8 @@ func Compare(a, b Value) (order int, ok bool) {
 	return 0, false
 }
 
-// Contains reports whether list, set or string v holds e; a string holds its
-// substrings.
+// Contains reports whether list or set v has the element e, or whether string or binary v has the part e. It is
+// false for other types.
 func Contains(v, e Value) bool {
 	switch v := v.(type) {
 	case String:

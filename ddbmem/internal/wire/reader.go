@@ -25,7 +25,7 @@ type Reader struct {
 // NewReader returns a Reader of data, which must not change while strings are being read.
 func NewReader(data []byte) *Reader { return &Reader{data: data} }
 
-// Err is the first error met.
+// Err returns the first error of the reads or of Fail, and nil without one.
 func (r *Reader) Err() error { return r.err }
 
 // Fail sets the error that Err returns, unless there is one already. All later reads return zero values.
@@ -54,7 +54,8 @@ func (r *Reader) peek() byte {
 	return 0
 }
 
-// accept skips white space, and consumes the next byte and returns true if it is c.
+// accept skips white space. It consumes the next byte and returns true if that is c; otherwise, and after an
+// error, it returns false.
 func (r *Reader) accept(c byte) bool {
 	if r.peek() != c {
 		return false
@@ -63,7 +64,8 @@ func (r *Reader) accept(c byte) bool {
 	return true
 }
 
-// acceptWord skips white space, and consumes word and returns true if it comes next.
+// acceptWord skips white space. It consumes word and returns true if word comes next; otherwise, and after an
+// error, it returns false.
 func (r *Reader) acceptWord(word string) bool {
 	if r.peek() == 0 || len(r.data)-r.pos < len(word) || string(r.data[r.pos:r.pos+len(word)]) != word {
 		return false
@@ -72,8 +74,8 @@ func (r *Reader) acceptWord(word string) bool {
 	return true
 }
 
-// Object calls member with the key of every object member, except null values. The callback must consume the
-// value.
+// Object reads an object and calls member with the key of every member in order, except of null values. The
+// callback must consume the value. Another value than an object is a syntax error.
 func (r *Reader) Object(member func(key string)) {
 	if !r.accept('{') {
 		r.failSyntax("an object")
@@ -101,7 +103,8 @@ func (r *Reader) Object(member func(key string)) {
 	}
 }
 
-// Array calls element for every element of an array; element must consume it.
+// Array reads an array and calls element for every element in order, which must consume it. Another value than
+// an array is a syntax error.
 func (r *Reader) Array(element func()) {
 	if !r.accept('[') {
 		r.failSyntax("an array")
@@ -134,7 +137,7 @@ func (r *Reader) Bool() bool {
 	return false
 }
 
-// Int reads an integer; a value beyond int64 is a syntax error. A fraction or exponent is left unread, which
+// Int reads an integer; a value beyond int64 is a syntax error. It leaves a fraction or exponent unread, which
 // is a syntax error at the next read.
 func (r *Reader) Int() int64 {
 	r.peek()
@@ -149,7 +152,8 @@ func (r *Reader) Int() int64 {
 	return n
 }
 
-// String reads a string and returns it without escapes. A missing or unfinished string is a syntax error.
+// String reads a string and returns it with its escapes decoded. A missing or unfinished string, or one with a
+// control character, is a syntax error.
 func (r *Reader) String() string {
 	if !r.accept('"') {
 		r.failSyntax("a string")
@@ -196,7 +200,8 @@ func (r *Reader) readEscaped(start int) string {
 	return ""
 }
 
-// readEscape reads one escape after its backslash, and appends its character to out.
+// readEscape reads one escape after its backslash, and returns out with its character appended. An unknown
+// escape is a syntax error.
 func (r *Reader) readEscape(out []byte) []byte {
 	if r.pos >= len(r.data) {
 		r.failSyntax("an escape")
@@ -225,7 +230,7 @@ func (r *Reader) readEscape(out []byte) []byte {
 }
 
 // readCodePoint reads the digits after \u and returns the character. For the first half of a surrogate pair it
-// also reads the second escape.
+// also reads the second escape. Half a pair alone becomes U+FFFD when it is encoded.
 func (r *Reader) readCodePoint() rune {
 	first := r.readHex4()
 	if utf16.IsSurrogate(first) && r.pos+1 < len(r.data) && r.data[r.pos] == '\\' && r.data[r.pos+1] == 'u' {
@@ -235,7 +240,7 @@ func (r *Reader) readCodePoint() rune {
 	return first
 }
 
-// readHex4 reads four hexadecimal digits and returns their value.
+// readHex4 reads four hexadecimal digits and returns their value; other text is a syntax error.
 func (r *Reader) readHex4() rune {
 	if r.pos+4 > len(r.data) {
 		r.failSyntax("four hexadecimal digits")
@@ -249,7 +254,7 @@ func (r *Reader) readHex4() rune {
 	return rune(n)
 }
 
-// Skip moves past one value of any kind, with everything inside.
+// Skip moves past one value of any kind, with everything inside, null too. Anything else is a syntax error.
 func (r *Reader) Skip() {
 	switch c := r.peek(); {
 	case c == '{':

@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a quoted JSON string with escapes. Invalid UTF-8 becomes U+FFFD.
+// AppendString appends s to b as a quoted JSON string with escapes. Invalid UTF-8 becomes U+FFFD.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -30,7 +30,7 @@ func AppendString(b []byte, s string) []byte {
 	return append(append(b, s[start:]...), '"')
 }
 
-// appendEscaped appends a character that a JSON string cannot hold as it is.
+// appendEscaped appends the JSON escape of c, a quote, backslash or control character, to b.
 func appendEscaped(b []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':
@@ -45,12 +45,13 @@ func appendEscaped(b []byte, c byte) []byte {
 	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
 
-// Field appends `,"name":`, or `"name":` directly after the '{' of an object.
+// Field appends `,"name":` to b, without the comma after an opening bracket or a comma. The caller appends the
+// value.
 func Field(b []byte, name string) []byte {
 	return append(AppendString(Comma(b), name), ':')
 }
 
-// Comma appends a comma unless b ends in an opening bracket or a comma.
+// Comma appends a comma to b, unless b is empty or ends in an opening bracket or a comma.
 func Comma(b []byte) []byte {
 	if n := len(b); n > 0 {
 		switch b[n-1] {

@@ -32,7 +32,8 @@ func (l *Life) Context() context.Context { return l.ctx }
 // Cancel cancels Context, which ends the remaining tasks.
 func (l *Life) Cancel() { l.cancel() }
 
-// Close prevents further tasks and closes Closing. Call it once.
+// Close prevents further tasks, except those of the closing, and closes the channel of Closing. Running tasks
+// go on. Call it once: a second call panics.
 func (l *Life) Close() {
 	l.mu.Lock()
 	l.closed = true

@@ -62,7 +62,8 @@ func expirySeconds(day string, keepDays int) int64 {
 	return noon.AddDate(0, 0, keepDays+2).Unix()
 }
 
-// tagDebit returns the debit that adds a record's cost to the counter of one value of a tag.
+// tagDebit returns the debit that adds a record's cost to the counter of one value of a tag. That counter
+// counts no tokens.
 func (a Account) tagDebit(name, value string) Debit {
 	return Debit{PK: TagPartition(a.Scope, name), Prefix: tagPrefix(a.Day, value), Shards: a.Shards, Bare: true}
 }

@@ -21,6 +21,7 @@ type Adjustment struct {
 	writer string
 }
 
+// itemKey returns the key of the adjustment's audit item in the usage table. It contains no day.
 func (a *Adjustment) itemKey(org string) store.Key {
 	return store.Key{PK: AuditPartition(org), SK: AuditKey(a.App) + a.ID}
 }
@@ -38,7 +39,8 @@ func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	return item
 }
 
-// DecodeAdjustment decodes the audit item of an applied adjustment.
+// DecodeAdjustment decodes the audit item of an applied adjustment, without AnyDay and Event, which the item
+// does not have. The result is not nil, even with an error.
 func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	var d store.Decoder
 	return &Adjustment{
@@ -48,7 +50,8 @@ func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	}, d.Err
 }
 
-// isRepeatOf reports whether the adjustment requests the same change as stored.
+// isRepeatOf reports whether the adjustment requests the same change as stored: the same label, amount and
+// reason, and the same day unless AnyDay is set.
 func (a *Adjustment) isRepeatOf(stored *Adjustment) bool {
 	return a.Label == stored.Label && a.Change == stored.Change && a.Reason == stored.Reason && (a.AnyDay || a.Day == stored.Day)
 }

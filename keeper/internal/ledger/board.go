@@ -45,6 +45,8 @@ type Board struct {
 	wroteSince bool // this process wrote since the last query began
 }
 
+// newBoard makes an empty board of a scope. It draws a random age for renewals, so that boards with a common
+// first read do not renew together. It sends no request.
 func newBoard(l *Ledger, scope string) *Board {
 	fifth := l.Fresh / 5
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
@@ -94,7 +96,8 @@ func (b *Board) Stand() (stand Stand, ends bool) {
 	return Stand{b.version, b.writes}, ends
 }
 
-// isFresh reports whether the last query is recent enough. b.mu must be held.
+// isFresh reports whether the last query began less than Ledger.Fresh ago. It is false if the clock has been
+// set back since. b.mu must be held.
 func (b *Board) isFresh() bool {
 	age := b.l.Now().Sub(b.fetched)
 	return age >= 0 && age < b.l.Fresh
@@ -107,8 +110,8 @@ func (b *Board) markGone() {
 	b.gone = true
 }
 
-// Renew queries the store for n, however fresh the board is, and waits for the answer. It returns the board's
-// version, which increases with every query.
+// Renew queries the store for n, however fresh the board is, or joins the query in flight, and waits for the
+// answer. It returns the board's version, which increases with every query.
 func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	b.mu.Lock()
 	flight, err := b.startQuery(n, false)
@@ -122,8 +125,8 @@ func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 }
 
 // EnsureFresh queries the store for the sums that n names, unless the board has them and they are younger than
-// Ledger.Fresh. With force it also queries if this process has written since the last query. One query runs at
-// a time. After a failed query the earlier sums stay usable.
+// Ledger.Fresh. With force it also queries if this process has written since the last query. It counts the call
+// as a lookup and runs one query at a time; after a failed one the earlier sums stay usable.
 func (b *Board) EnsureFresh(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for first := true; ; first = false {
@@ -161,8 +164,9 @@ func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	return b.lastErr
 }
 
-// beginQuery returns the query in flight, or starts one. It returns nil if the board already has fresh sums
-// for n.
+// beginQuery returns the channel of the query in flight, or starts a query. It returns nil if the board already
+// has fresh sums for n; with force only if this process has not written since. It returns ErrClosed while the
+// keeper closes, unless force is true.
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -60,8 +60,8 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// StoreTotalsLater stores totals in the background after a read. It does nothing if too many reads do so
-// already: the next read finds the totals again.
+// StoreTotalsLater stores the newest MaxClosings of c's totals in the background after a read. It does nothing
+// if too many reads do so already, or after Close: the next read finds the totals again.
 func (l *Ledger) StoreTotalsLater(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {
@@ -87,8 +87,8 @@ func (l *Ledger) StoreTotalsLater(c *Closings) {
 	}()
 }
 
-// CloseAll stores the totals of closed days. It tries all, and returns one of the errors. The next read finds a
-// failed one again.
+// CloseAll stores the totals of closed days, several at a time. It tries all, logs each error, and returns one
+// of them. The next read finds a failed total again.
 func (l *Ledger) CloseAll(ctx context.Context, list []Closing) error {
 	var failed atomic.Pointer[error]
 	_ = store.Each(ctx, slices.Values(list), func(ctx context.Context, c Closing) error {

@@ -98,7 +98,8 @@ func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string
 	return sums, err
 }
 
-// readClosed reads the stored totals of a scope's days, by day and label, with the marks of reopened ones.
+// readClosed reads the stored totals of a scope's days from one to another, with the marks of reopened ones.
+// Each key of the result has the day as its PK and the label as its SK.
 func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
 	totals := map[store.Key]closedDay{}
 	err := l.Store.Query(ctx, l.Store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {

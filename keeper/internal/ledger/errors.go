@@ -19,8 +19,9 @@ var (
 // pkg is the package name in errors: callers know budget, not ledger.
 const pkg = "budget"
 
-// WrapError returns the error of an operation for callers: it tells an unavailable store from a fault. It
-// returns an error that it has wrapped before as it is.
+// WrapError returns the error of an operation for callers: a *fault.UnavailableError for an unavailable store,
+// else an error with the operation's name. It returns nil, ErrClosed, and an error that it has wrapped before,
+// as they are.
 func WrapError(operation string, err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err

@@ -34,7 +34,8 @@ func DecodeCounter(item store.Item) (Counter, error) {
 	return row, d.Err
 }
 
-// encodeCounter returns the attributes that a write to a counter adds to, in a fixed order.
+// encodeCounter returns the attributes that a write adds to a counter, in a fixed order: the number of writes,
+// and each other number that is not 0.
 func encodeCounter(row Counter) []namedValue {
 	out := []namedValue{{AttrSeq, store.Int(row.Writes)}}
 	if !row.Cost.IsZero() {

@@ -26,6 +26,7 @@ func TagPartition(scope, tag string) string { return scope + "#TAG#" + tag }
 // dayPrefix returns the prefix of the sort keys of one day's shards.
 func dayPrefix(day string) string { return "DAY#" + day + "#SH#" }
 
+// tagPrefix returns the prefix of the sort keys of the shards of a tag's value on a day.
 func tagPrefix(day, value string) string { return "DAY#" + day + "#" + value + "#SH#" }
 
 // shardPartition returns the partition of a counter's shard. The first shard is in the

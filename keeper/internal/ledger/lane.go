@@ -91,8 +91,8 @@ const (
 	opAbandoned // the caller is gone
 )
 
-// enqueue appends operations to the queue of the lane key, which it opens if necessary, and wakes a sender.
-// It returns ErrClosed after close, and an unavailable error for a full queue.
+// enqueue appends operations, all or none, to the queue of the lane key, which it opens if necessary, and wakes
+// a sender. It returns ErrClosed after close, and a *fault.UnavailableError for a full queue.
 func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,9 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	return nil
 }
 
-// wakeSender starts a sender for the queue, unless enough senders run. The lanes' lock must be held.
+// wakeSender starts a sender for the queue, unless one already waits for more operations or enough are in
+// flight. If an urgent queue needs no new sender, it ends the wait of the present one. The lanes' lock must be
+// held.
 func (l *lanes) wakeSender(key string, q *lane) {
 	if len(q.queue) == 0 {
 		return
@@ -132,9 +134,9 @@ func (l *lanes) wakeSender(key string, q *lane) {
 	}
 }
 
-// maxInFlight returns how many transactions of the lane may be in flight: one per shard. Adjustments
-// are not urgent and get one. Until the day is marked there is one too, because two
-// transactions with the same mark would conflict.
+// maxInFlight returns how many transactions of the lane may be in flight: one per shard, at most maxSenders.
+// Adjustments are not urgent and get one. Until the day is marked there is one too, because two transactions
+// with the same mark would conflict.
 func (q *lane) maxInFlight() int {
 	if o := q.queue[0]; o.adjust == nil && q.spread.marked {
 		return max(1, min(o.debits[0].Shards, maxSenders))

@@ -118,7 +118,8 @@ func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 // Close refuses further writes, except those that accepted operations need.
 func (l *Ledger) Close() { l.lanes.refuseFurther() }
 
-// Wait returns when every accepted operation is written or has failed.
+// Wait returns when every accepted operation is written or has failed. It does not wait for background stores
+// of totals.
 func (l *Ledger) Wait() { l.lanes.running.Wait() }
 
 // WaitForTotals returns when no background store of totals is in flight. Tests call it before

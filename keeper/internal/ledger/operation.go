@@ -50,6 +50,7 @@ type Operation struct {
 	done    chan struct{} // closed when it is finished
 }
 
+// newOperation returns an empty operation with a random writer id. It is not in a queue.
 func newOperation() *Operation {
 	return &Operation{writer: store.NewID(), done: make(chan struct{})}
 }
@@ -63,8 +64,9 @@ type Verdict struct {
 	Adjusted  *Adjustment // the earlier adjustment, if duplicate
 }
 
-// amountsFor returns the amounts that the operation adds to one of its counters. The counter of the label's day
-// gets tokens and money, the counters of tags only money.
+// amountsFor returns the amounts that the operation adds to one of its counters, with one write. A record adds
+// its cost and one request, and its tokens only to the counter of the label's day. An adjustment adds its
+// charge or its credit.
 func (o *Operation) amountsFor(d Debit) Counter {
 	row := Counter{Writes: 1}
 	if o.adjust != nil {

@@ -6,8 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// settleRefused finishes the operations of a refused transaction whose items exist. It returns the others,
-// which must be sent again.
+// settleRefused finishes the operations of a refused transaction whose items exist, and wakes their callers.
+// Those that an earlier try of their own had written are recorded on their board. It returns the others, which
+// must be sent again.
 func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Operation) {
 	finished, again := t.resolveRefusals(refused)
 	for _, o := range finished {
@@ -54,8 +55,9 @@ func (l *lanes) finishOperation(o *Operation) {
 	close(o.done)
 }
 
-// awaitResult waits until the operation is finished or ctx ends. If ctx ends or the table stops
-// answering while the operation is queued, it removes the operation, which was then never sent.
+// awaitResult waits until the operation is finished, and returns its error. If ctx ends or the table stops
+// answering while the operation is queued, it removes the operation, which was never sent, and returns a
+// *fault.UnavailableError. If ctx ends later, it returns the error of ctx, and the write continues.
 func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	select {
 	case <-o.done:

@@ -75,13 +75,15 @@ func (l *lanes) setMarked(s *spread) {
 	s.marked = true
 }
 
-// shardChooser returns a function that chooses the shard of a home. The lanes' lock must be held.
+// shardChooser returns a function that chooses the shard of this home in a counter, by the counter's number of
+// shards. The lanes' lock must be held.
 func (h home) shardChooser() func(shards int) int {
 	shard := h.shards[h.index]
 	return func(shards int) int { return shard % max(shards, 1) }
 }
 
-// spreadFor returns the spread, the use of shards, of a counter. The lanes' lock must be held.
+// spreadFor returns the spread, the use of shards, of a counter. It makes and caches a new one if none is
+// cached. The lanes' lock must be held.
 func (l *lanes) spreadFor(ref store.Key) *spread {
 	s, ok := l.spreads.Get(ref)
 	if !ok {
@@ -91,8 +93,9 @@ func (l *lanes) spreadFor(ref store.Key) *spread {
 	return s
 }
 
-// moveHome gives the home h another of the counter's shards, after its transaction has conflicted with
-// another process. The shards of one process stay distinct.
+// moveHome gives the home h another of the counter's shards, at random, after its transaction has conflicted
+// with another process. If this process uses all shards, two homes exchange theirs. The shards of one process
+// stay distinct.
 func (l *lanes) moveHome(h home, shards int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,8 +114,9 @@ func (l *lanes) moveHome(h home, shards int) {
 	h.shards[h.index], h.shards[other] = h.shards[other], h.shards[h.index]
 }
 
-// announceShard lists the shard of a transaction for readers, unless it is listed already. If that fails, it
-// returns the same transaction on the first shard, which readers always read.
+// announceShard lists the shard of a transaction for readers, unless it is listed already, and returns the
+// transaction. If that fails, it returns one with the same operations on the first shard, which readers always
+// read.
 func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *transaction {
 	o := t.ops[0]
 	if err := l.announceOnce(ctx, o.debits[0], t.shardOf(o), o.expires, s); err != nil {

@@ -53,7 +53,8 @@ type Decoder struct {
 // ErrMalformed means that a stored item does not have the expected form.
 var ErrMalformed = errors.New("malformed item")
 
-// Fail records an attribute that cannot be decoded.
+// Fail records in d.Err that the attribute with a name cannot be decoded, unless an earlier error is recorded.
+// The error matches ErrMalformed.
 func (d *Decoder) Fail(name string) {
 	if d.Err == nil {
 		d.Err = fmt.Errorf("%w: attribute %s", ErrMalformed, name)

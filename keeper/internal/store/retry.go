@@ -15,7 +15,7 @@ import (
 // whether an unanswered write may be sent again.
 var Once = ddb.WithoutRetries
 
-// Diagnose returns the outcome of a write from the error of its request.
+// Diagnose returns the outcome of a write from the error of its request: ddb.Landed for nil.
 func Diagnose(err error) ddb.Verdict { return ddb.Classify(err, context.Background()).Verdict }
 
 // readError marks the error of a read. A failed read cannot have changed anything.
@@ -46,8 +46,8 @@ const writeTries = 12
 // Backoff is the wait between two tries of a request.
 var Backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}
 
-// GiveUp reports whether to stop after n tries, the last of which failed with err. It waits
-// before it returns false. While the store is known to be unavailable, it returns true at once.
+// GiveUp reports whether to stop after n tries, the last of which failed with err. It waits before it returns
+// false. It returns true if the store is known to be unavailable, the tries are used up, or ctx ends.
 func GiveUp(ctx context.Context, n int, err error) bool {
 	return n == writeTries || ddb.IsOpen(err) || !Backoff.Pause(ctx, n)
 }

@@ -43,15 +43,16 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	return out.Item, nil
 }
 
-// BatchGet reads items. If keys stay unprocessed, it returns an error: it never reports such
-// items as absent.
+// BatchGet reads items; a missing item has no entry in the result. If keys stay unprocessed, it returns an
+// error: it never reports such items as missing.
 func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
 	found, err := ddb.Batches[Key]{Table: table, Backoff: Backoff, KeyOf: KeyOf}.Get(ctx, s.Client, keys)
 	return found, AsReadError(err)
 }
 
-// Query calls each for every item of a partition with from <= SK <= to, over all pages. If a
-// page cannot be read, it returns an error: it never ends early without one.
+// Query calls each for every item of a partition with from <= SK <= to, in the order of SK, over all pages. An
+// error of each ends it and is returned. If a page cannot be read, it returns an error: it never ends early
+// without one.
 func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func(Item) error) error {
 	in := &dynamodb.QueryInput{
 		TableName:              &table,
@@ -80,7 +81,7 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 }
 
 // ScanWithoutTTL scans a table, page by page, for items without a time to live and with text in their partition
-// keys.
+// keys. A page may be empty. An error is the last element.
 func (s *Store) ScanWithoutTTL(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
@@ -123,8 +124,8 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
-// Transact sends writes as one transaction until the store answers. Because of the token, repetitions are
-// applied once.
+// Transact sends writes as one transaction until the store answers or the tries are used up. Because of the
+// token, repetitions are applied once. If a condition fails, nothing is written and the error is the refusal.
 func (s *Store) Transact(ctx context.Context, token string, writes []types.TransactWriteItem) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{

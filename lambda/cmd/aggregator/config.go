@@ -37,7 +37,8 @@ type place struct{ bucket, prefix, key string }
 // mostDays bounds the retention: a century.
 const mostDays = 36_500
 
-// readConfig reads the configuration from environment variables. Its error joins the faults of all of them.
+// readConfig returns the configuration in environment variables, with 0 for a missing number; a retention of 0
+// days becomes -1, for ever. Its error joins the faults of all variables.
 func readConfig(getenv func(string) string) (config, error) {
 	c := config{table: getenv(envTable)}
 	var errs []error

@@ -39,7 +39,7 @@ func main() {
 }
 
 // newFunction returns the Lambda handler for the environment: an archiver if a bucket is set, else the
-// aggregator of usage. It writes its log and metrics to w, and fails for an invalid configuration.
+// aggregator of usage. It writes its log and metrics to w. It fails for an invalid configuration, of AWS too.
 func newFunction(ctx context.Context, getenv func(string) string, w io.Writer) (*lambda.Handler, error) {
 	c, err := readConfig(getenv)
 	if err != nil {
@@ -56,7 +56,7 @@ func newFunction(ctx context.Context, getenv func(string) string, w io.Writer) (
 }
 
 // newArchiver returns the Lambda handler that writes expired items of the stream into files of the S3 bucket.
-// It writes its log and metrics to w.
+// It writes its log and metrics to w, and has no schedule. It fails for invalid options of the archive.
 func newArchiver(client s3archive.S3, c config, w io.Writer) (*lambda.Handler, error) {
 	opts := &s3archive.Options{Prefix: c.archive.prefix, KMSKey: c.archive.key}
 	if c.archive.key != "" {
@@ -89,7 +89,8 @@ func configuredText(none bool, configured string) string {
 }
 
 // newHandler returns the Lambda handler that counts usage of the table c.table, and closes its hours on a
-// schedule. It writes its log and metrics to w.
+// schedule. It writes its log and metrics to w, and logs if the table's stored retention differs. It fails for
+// invalid options.
 func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {

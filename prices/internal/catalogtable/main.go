@@ -29,7 +29,7 @@ var providers = []string{"openai", "text-completion-openai", "anthropic", "bedro
 var modes = []string{"chat", "responses", "completion", "embedding"}
 
 // main reads LiteLLM's list from the file in the argument and writes the table to standard output. The flag
-// -source is its first line.
+// -source is the table's first line. It exits with code 1 after an error.
 func main() {
 	source := flag.String("source", "", "the list's name, version and date")
 	flag.Parse()
@@ -45,8 +45,9 @@ func main() {
 	}
 }
 
-// writeTable writes the table for the list in raw, with source as its first line. It leaves out fine-tuned,
-// free and uncallable models. Models with the same prices share a line; it fails for an unreadable list.
+// writeTable writes the table for the list in raw to w, with source as its first line, sorted. It leaves out
+// fine-tuned, free and uncallable models. Models with the same prices share a line; it fails for an unreadable
+// list.
 func writeTable(w io.Writer, raw []byte, source string) error {
 	list, err := prices.Load(bytes.NewReader(raw), providers...)
 	if err != nil {
@@ -85,7 +86,8 @@ func writeTable(w io.Writer, raw []byte, source string) error {
 	return err
 }
 
-// priceText returns the text of a price in a line of the table, without the model ids.
+// priceText returns the text of a price in a line of the table, without the model ids. It has the standard
+// rates, then sorted variants, then fees of tools in micro-dollars.
 func priceText(p prices.CallPrice) string {
 	fields := []string{ratesText(p.Rates, p.Sound)}
 	for _, v := range p.Variants {
@@ -102,7 +104,8 @@ func priceText(p prices.CallPrice) string {
 	return strings.Join(slices.Compact(fields), " ")
 }
 
-// ratesText returns the text of rates in the table: numbers separated by slashes, without trailing zeros.
+// ratesText returns the text of rates in the table, in micro-dollars a million tokens: numbers separated by
+// slashes, the sound's last. It drops zeros at the end, but keeps input and output.
 func ratesText(r prices.Rates, sound int64) string {
 	text := fmt.Sprintf("%d/%d/%d/%d/%d/%d", r.Input, r.Output, r.CacheRead, r.CacheWrite5m, r.CacheWrite1h, sound)
 	for strings.HasSuffix(text, "/0") && strings.Count(text, "/") > 1 {

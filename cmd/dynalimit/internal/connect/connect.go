@@ -107,7 +107,8 @@ func (o Options) OnThisMachine() bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Port returns the port of an engine on this machine, or 0.
+// Port returns the port in the URL of an engine on this machine. It is 0 if the URL has no port, and for AWS or
+// another machine.
 func (o Options) Port() int {
 	u, err := o.engineURL()
 	if u == nil || err != nil || !o.OnThisMachine() {
@@ -163,8 +164,8 @@ func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	return o.ClientOf(cfg), nil
 }
 
-// ClientOf returns a client of DynamoDB with a configuration from Config. Each request is bounded
-// by o.Timeout.
+// ClientOf returns a client of DynamoDB, or of the engine of the flags, with a configuration from Config. Each
+// request with its tries is bounded by o.Timeout, or 10 s, unless its context has a deadline.
 func (o Options) ClientOf(cfg aws.Config) *dynamodb.Client {
 	return awsclient.FromConfig(cfg, func(d *dynamodb.Options) {
 		if at := o.endpointURL(); at != "" {
@@ -181,16 +182,16 @@ func (o Options) StreamsOf(cfg aws.Config) *dynamodbstreams.Client {
 	return dynamodbstreams.NewFromConfig(cfg, func(d *dynamodbstreams.Options) {
 		if at := o.endpointURL(); at != "" {
 			d.BaseEndpoint = aws.String(at)
-		} else if d.BaseEndpoint == nil && table != nil && !ofAWS(*table) {
+		} else if d.BaseEndpoint == nil && table != nil && !isAWSEndpoint(*table) {
 			d.BaseEndpoint = table
 		}
 		d.APIOptions = append(d.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))
 	})
 }
 
-// ofAWS reports whether a URL belongs to AWS, such as an endpoint of a VPC, which serves one
-// service only.
-func ofAWS(endpoint string) bool {
+// isAWSEndpoint reports whether a URL belongs to AWS, such as an endpoint of a VPC, which serves one service
+// only. It is false for an invalid URL.
+func isAWSEndpoint(endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return false
@@ -203,8 +204,8 @@ func ofAWS(endpoint string) bool {
 	return false
 }
 
-// FormationOf returns a client of CloudFormation with a configuration from Config. It retries
-// throttled requests for a while.
+// FormationOf returns a client of CloudFormation with a configuration from Config. It sends a throttled request
+// up to 10 times, within o.Timeout or else 2 minutes.
 func (o Options) FormationOf(cfg aws.Config) *cloudformation.Client {
 	return cloudformation.NewFromConfig(cfg, func(c *cloudformation.Options) {
 		c.Retryer = retry.AddWithMaxAttempts(retry.NewStandard(), attempts)

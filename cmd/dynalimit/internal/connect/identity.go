@@ -12,14 +12,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 )
 
-// Identity returns the author of changes for audit events: Principal, else the AWS identity of
-// the credentials, else, with an engine that is not AWS, the user and the machine.
+// Identity returns the author of changes for audit events: Principal if set, else USER@HOST with an engine,
+// else the ARN of the AWS identity. It fails if AWS or the system does not name one.
 func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	switch {
 	case o.Principal != "":
 		return o.Principal, nil
 	case o.UsesEngine():
-		return userHere()
+		return localUser()
 	}
 	who, err := o.CallerOf(ctx, cfg)
 	if NoCredentials(err) { // without credentials no request is possible, whatever the principal
@@ -49,8 +49,9 @@ func (o Options) UsesEngine() bool {
 	return o.endpointURL() != "" || os.Getenv("AWS_ENDPOINT_URL_DYNAMODB") != "" || os.Getenv("AWS_ENDPOINT_URL") != ""
 }
 
-// userHere returns USER@HOST of this process, or USER if the host has no name.
-func userHere() (string, error) {
+// localUser returns USER@HOST of this process, or USER if the host has no name. It fails if the system names no
+// user.
+func localUser() (string, error) {
 	who, err := user.Current()
 	if err != nil {
 		return "", errors.New("the system does not say who you are: say it with --as NAME")

@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// requestMiddleware is middleware for AWS clients. It bounds each request with its tries, unless the
-// caller has set a deadline. It converts errors as the library does, and records writes.
+// requestMiddleware returns an option of AWS clients that bounds each request, its tries included, to limit
+// unless the caller has set a deadline. It converts errors as the library does, and records writes for Wrote.
 func requestMiddleware(limit time.Duration) func(*middleware.Stack) error {
 	request := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		markWrite(ctx, awsmiddleware.GetOperationName(ctx))
@@ -58,8 +58,8 @@ func markWrite(ctx context.Context, operation string) {
 	}
 }
 
-// Unanswered reports whether a request got no answer, or an answer that blames a setting such
-// as the endpoint or the region.
+// Unanswered reports whether an AWS request got no answer, or an answer that blames a setting such as the
+// endpoint or the region. It is false for any other error and for nil.
 func Unanswered(err error) bool {
 	cause := causeOf(err)
 	d := ddb.Classify(cause, context.Background())

@@ -144,9 +144,9 @@ func (d *Decision) RequestsMoney() bool {
 // mostLinks is the maximal length of the chain. A service charges no more entities.
 const mostLinks = 8
 
-// Read returns the decision about a call for the amounts asked at the time now, of a batch call if batch is set. It takes
-// no tokens.
-// Errors: as Check and ResolveLimits.
+// Read returns, without taking tokens, the decision about a call for the amounts asked at now; batch makes it a
+// batch call. The outcome is Unconfigured if an entity of the chain has no configured source. Errors: as Check
+// and ResolveLimits.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, batch bool, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked, Batch: batch}
 	own := false                                                                                           // for parents only their own sources and their plan's sources count
@@ -188,8 +188,8 @@ func (d *Decision) isConfigured() bool {
 	return true
 }
 
-// bucketsByName returns the entity's bucket under the resource's name, and those of its groups
-// under theirs.
+// bucketsByName returns pointers to the entity's buckets: the one on the resource under the resource's name,
+// and those on groups under theirs.
 func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	all := map[string]*Bucket{resource: &l.Bucket}
 	for i := range l.Groups {
@@ -198,8 +198,8 @@ func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	return all
 }
 
-// addLink appends an entity to the chain. If own is true, only sources made for the entity or its plan count,
-// and it appends the entity only if one of them is configured.
+// addLink appends an entity with its buckets on the resource and its groups to the chain. If own is true, only
+// sources made for the entity or its plan count. Then it appends the entity only if one of them is configured.
 func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool) error {
 	bucket, err := d.readBucket(ctx, repo, r, own, SourcesOf(r.EntityID, r.Plan, r.Resource))
 	if err != nil {
@@ -221,9 +221,9 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	return nil
 }
 
-// readBucket returns the bucket of the resolved limits r, with the configurations of the sources in of. If
-// own is true, only sources made for the entity or its plan count. It sets d's outage policy if no earlier
-// bucket has set it.
+// readBucket returns the bucket of the resolved limits r, with the configurations of the sources in of. Of a
+// parent, only sources made for it or its plan block, and if own is true no other source counts. It sets d's
+// outage policy if no earlier bucket has.
 func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""
@@ -240,7 +240,8 @@ func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r
 	return Bucket{Source: r.Source, Blocked: r.Blocked, Unlimited: r.Unlimited, Limits: []Limit{}, Raised: r.Raised, Sources: of}, readSources(ctx, repo, r, of)
 }
 
-// checkBuckets checks the call against its buckets, without taking tokens, and sets the outcome.
+// checkBuckets checks the call against its buckets, without taking tokens. It sets the outcome and the outage
+// policy, and adds the limits' statuses to the buckets of the chain.
 func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
@@ -257,8 +258,8 @@ func (d *Decision) checkBuckets(ctx context.Context, repo *dynalimit.Repository)
 	return cmp.Or(err, limiter.Close(context.WithoutCancel(ctx)))
 }
 
-// applyReport sets the outcome and the outage policy from a report, and adds each limit's status to
-// its bucket of the chain.
+// applyReport sets the outcome, the wait of a denied call, and the outage policy if no source has set it. It
+// appends the status of each limit to its bucket of the chain, and skips buckets that are not in the chain.
 func (d *Decision) applyReport(r *dynalimit.Report) {
 	switch {
 	case r.Blocked != nil:
@@ -313,8 +314,8 @@ func SourcesOf(entity, plan, resource string) []Source {
 		Source{Source: sources.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// readSources sets the configuration of each source in all, and whether it is in force or hidden,
-// according to r.
+// readSources reads the configuration of each source and sets it in all, in place. It also sets whether a
+// source is in force or hidden, according to r.
 func readSources(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {

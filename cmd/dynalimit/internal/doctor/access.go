@@ -26,7 +26,7 @@ func (v *visit) checkRegion(context.Context) tables.Finding {
 }
 
 // checkCredentials retrieves the credentials and asks AWS for their identity. It warns if they expire soon, and
-// sets v.down if they cannot be used.
+// is Unchecked if AWS does not name the identity. If they cannot be used, it sets v.down.
 func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
 		return tables.Fine("an engine on this machine needs none")
@@ -92,8 +92,9 @@ func (v *visit) badCredentials(found string) tables.Finding {
 	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.loginCommand()}
 }
 
-// checkEndpoint describes the table and sets v.described for the next checks. It sets v.down if
-// nothing answers, or the answer is not DynamoDB's.
+// checkEndpoint describes the table, sets v.described for the next checks, and reports the time of the answer.
+// It sets v.down if nothing or another program answers, or the credentials are refused. Other errors of
+// DynamoDB, such as a missing table, are no fault here.
 func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -140,7 +141,7 @@ func (v *visit) describeTable(ctx context.Context, table string) *tableFacts {
 }
 
 // clockOffset returns the least offset of this machine's clock from DynamoDB's, by the Date of an answer, which
-// has whole seconds and took some time. It is positive if this machine is ahead.
+// has whole seconds. It is positive if this machine is ahead, and 0 if the clocks may agree.
 func (f *tableFacts) clockOffset() time.Duration {
 	switch {
 	case f.sent.After(f.date.Add(time.Second)):
@@ -155,7 +156,8 @@ func (f *tableFacts) clockOffset() time.Duration {
 // the offsets that AWS refuses.
 const clockTolerated, clockWrong = time.Second, time.Minute
 
-// checkClock compares this machine's clock with the Date of the answer in v.described.
+// checkClock compares this machine's clock with the Date of the answer in v.described. An offset of a second or
+// more is a Warning, and of a minute or more Wrong. Without an answer or a Date it is Unchecked.
 func (v *visit) checkClock(context.Context) tables.Finding {
 	if v.described == nil {
 		return tables.CannotCheck("%s", v.down)

@@ -7,7 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// checkAlerts warns if limits have alerts, and no Deliverer sends them. It returns nil without alerts.
+// checkAlerts warns if limits have alerts and no Deliverer sends them, else it names the Deliverer. It returns
+// nil without alerts, and after a fault in v.down.
 func (v *visit) checkAlerts(ctx context.Context) []tables.Finding {
 	if v.alerted == "" || v.down != "" {
 		return nil

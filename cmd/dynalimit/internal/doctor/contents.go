@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// checkNamespace checks that the namespace is registered. If it is not, it sets v.down, so that
-// later checks ask nothing.
+// checkNamespace checks that the namespace, if one is named, is registered and not deleted. If it is not, it
+// sets v.down, so that later checks send no request.
 func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -44,8 +44,9 @@ func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 // mostSources is the maximal number of sources to read, readingTimes the time limit in timeouts.
 const mostSources, readingTimes, batch = 5_000, 6, 100
 
-// checkConfiguration reads the first mostSources sources and reports unreadable ones. It sets
-// v.owners, v.resources and v.groups, and v.plans if it has read every source.
+// checkConfiguration reads the first mostSources sources and reports unreadable ones. It sets v.owners,
+// v.resources and v.groups, and v.plans if it has read every source. If a read fails or takes too long, it
+// stops with a finding that is Unchecked.
 func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	if v.down != "" {
 		return []tables.Finding{tables.CannotCheck("%s", v.down)}
@@ -142,7 +143,8 @@ func (v *visit) deleteSourceCommand(at admin.Scope) string {
 	return v.deleteItemCommand(key)
 }
 
-// checkSystemLimits checks the limits of everybody: a block is a fault, missing limits are a hint.
+// checkSystemLimits checks the limits of the system. A block is Wrong, also one with exceptions. Missing limits
+// and an unlimited system are a Hint.
 func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)

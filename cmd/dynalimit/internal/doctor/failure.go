@@ -135,7 +135,8 @@ func (v *visit) explainError(err error) string {
 	return innermostText(err)
 }
 
-// innermostText returns an error's text without the SDK's additions.
+// innermostText returns an error's text without the SDK's additions: "CODE: MESSAGE" of an answer with a
+// message, else the text of the innermost error.
 func innermostText(err error) string {
 	var api smithy.APIError
 	if errors.As(err, &api) && api.ErrorMessage() != "" {

@@ -15,9 +15,9 @@ import (
 // mostTold is the maximal number of reported unknown names.
 const mostTold = 3
 
-// checkNames checks that the plans, parents and groups named in records and resources exist: a
-// misspelt name is accepted, because it may be stored later. It also checks the chains of
-// parents.
+// checkNames warns if plans, parents or groups named in records and resources have no limits or no record,
+// because misspelt names can be stored. It also checks the chains of parents. It describes at most three
+// faults, and is Unchecked unless all sources were read.
 func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -62,8 +62,9 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific sources decide", Fix: v.tableCommand(fix)}
 }
 
-// checkEntityNames checks the plans and parents named in entities' records. It returns the invalid chains, the
-// unknown names, the first entity with either, and the number of entities with a parent that does not count.
+// checkEntityNames checks the plans and parents named in entities' records. failing are the invalid chains, and
+// wrong the unknown names and the parents without limits. first is the first entity with a fault, and detached
+// the number of entities with a detached parent.
 func (v *visit) checkEntityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
 	plans := map[string]string{}
 	for _, e := range records {

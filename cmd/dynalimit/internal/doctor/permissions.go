@@ -98,8 +98,8 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 	return f, true
 }
 
-// testPermission sends one probe that changes nothing. It records DynamoDB's answer: v.served, v.throttled,
-// or v.down without an answer.
+// testPermission sends one probe and returns OK if it is permitted, Wrong if denied, else Unchecked. It records
+// DynamoDB's answer: v.served, v.throttled, or v.down without an answer. It sends nothing if v.down is set.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -134,19 +134,20 @@ func conditionFailed(err error) bool {
 	})
 }
 
-// probeGet reads an item that does not exist.
+// probeGet reads an item that does not exist, and returns the error of the request.
 func probeGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
 	return err
 }
 
-// probeBatchGet reads an item that does not exist, in a batch.
+// probeBatchGet reads an item that does not exist, in a batch, and returns the error of the request.
 func probeBatchGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
 	return err
 }
 
-// probeQuery queries one item by the probe's key, in the table or in the index p.on.
+// probeQuery queries one item by the probe's key, in the table or in the index p.on, and returns the error of
+// the request.
 func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	in := &dynamodb.QueryInput{
 		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
@@ -159,14 +160,14 @@ func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeScan scans one item.
+// probeScan scans one item of the table, and returns the error of the request.
 func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
 	return err
 }
 
-// probeUpdate sends an update that changes nothing and names the attributes of quotas and later kinds of
-// limits. It fails for a role that may not write those attributes; deploy that role again.
+// probeUpdate sends an update with a condition that never holds, and returns the error. The condition names the
+// attributes of quotas and later kinds of limits, so an older role, which may not write these, is denied.
 func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error {
 	condition := never
 	for _, name := range schema.KindsState() {
@@ -176,20 +177,22 @@ func probeUpdate(ctx context.Context, _ probe, c tables.Client, at place) error 
 	return err
 }
 
-// probePut sends a put with a condition that never holds.
+// probePut sends a put with a condition that never holds, and returns the error. A failed condition means that
+// the put is permitted.
 func probePut(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.PutItem(ctx, &dynamodb.PutItemInput{TableName: &at.table, Item: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-// probeDelete sends a deletion with a condition that never holds.
+// probeDelete sends a deletion with a condition that never holds, and returns the error. A failed condition
+// means that the deletion is permitted.
 func probeDelete(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)})
 	return err
 }
 
-// probeConditionCheck sends a transaction with a condition that always fails, so that it changes
-// nothing.
+// probeConditionCheck sends a transaction that consists of a condition that never holds, and returns the error.
+// A failed condition means that the check is permitted.
 func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{ConditionCheck: &types.ConditionCheck{TableName: &at.table, Key: at.key, ConditionExpression: aws.String(never)}},
@@ -197,7 +200,8 @@ func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place
 	return err
 }
 
-// probeBatchWrite deletes the item that never exists, because a batch has no conditions.
+// probeBatchWrite sends a batch that deletes the item that never exists, because a batch has no conditions. It
+// returns the error of the request.
 func probeBatchWrite(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},

@@ -17,7 +17,7 @@ const (
 )
 
 // checkLimitsTable checks the table of limits by its description in v.described. It sets v.down if the table is
-// missing or has another key.
+// missing, has another key or a refused layout, or does not answer. Without a description it is Unchecked.
 func (v *visit) checkLimitsTable(ctx context.Context) []tables.Finding {
 	if v.described == nil {
 		return []tables.Finding{tables.CannotCheck("%s", v.down)}
@@ -34,8 +34,9 @@ func (v *visit) checkLimitsTable(ctx context.Context) []tables.Finding {
 	return found
 }
 
-// checkDescribed returns the findings of a table from its description and further requests. It sets
-// v.down if those get no answer or the layout is another.
+// checkDescribed returns the findings of a table from its description and further requests, or one finding if
+// it is missing. If it could not be described, the requests are sent all the same. It sets v.down if they get
+// no answer or the layout is refused.
 func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableFacts) []tables.Finding {
 	var found []tables.Finding
 	switch causeOf(facts.err) {
@@ -60,7 +61,8 @@ func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableF
 	return append(found, state.Findings...)
 }
 
-// checkBudgetTables describes and checks the two tables of budgets. It skips them if DynamoDB cannot be asked.
+// checkBudgetTables describes and checks the two tables of budgets. It returns nil if they are not part of the
+// examination. They are Unchecked if DynamoDB cannot be asked.
 func (v *visit) checkBudgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {

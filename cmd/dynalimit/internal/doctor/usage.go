@@ -17,7 +17,8 @@ import (
 // followed periodically. The stream keeps records for a day.
 const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 
-// checkUsage reads the last closed hour, and warns if no process has closed any for long.
+// checkUsage reads the last closed hour of usage. It warns if no hour was closed for more than four hours, or
+// the stored hour cannot be decoded. It hints if none was ever closed.
 func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -63,5 +64,6 @@ func (v *visit) usageRetention(ctx context.Context) string {
 	}
 }
 
-// tailCommand returns the command that follows the stream of the whole table.
+// tailCommand returns the command "dynalimit tail", which follows the stream, with the flags that reach the
+// table.
 func (v *visit) tailCommand() string { return v.tableCommand("tail") }

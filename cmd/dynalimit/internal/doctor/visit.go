@@ -95,5 +95,5 @@ func (v *visit) withTimeout(ctx context.Context) (context.Context, context.Cance
 
 var errSlow = errors.New("no answer in time")
 
-// tableCommand returns a command of dynalimit about the table of limits.
+// tableCommand returns the command "dynalimit WORDS" with the flags that reach the table of limits.
 func (v *visit) tableCommand(words string) string { return v.table.Flags.Command(words) }

@@ -40,12 +40,13 @@ func (s Status) AsArchive() ArchiveStatus {
 	}
 }
 
-// Text formats the status as one line.
+// Text formats the number of shards, the lag and the counts as one line.
 func (s ArchiveStatus) Text() string {
 	return readingText(s.Shards, s.Behind, s.Gathered) + ", " + s.Done()
 }
 
-// Done lists the numbers of archived and skipped items and of retries.
+// Done lists the numbers of archived and skipped items and of retries, separated by commas. It omits the last
+// two if they are 0.
 func (s ArchiveStatus) Done() string {
 	parts := []string{notation.GroupedNumber(s.Archived) + " archived"}
 	parts = appendCount(parts, s.Skipped, "skipped", "skipped")

@@ -82,7 +82,8 @@ func (p *Progress) Observer() aggregator.TailObserver {
 	}
 }
 
-// Status returns the counts so far, with the largest lag of the shards.
+// Status returns the counts so far. It adds the number of shards that are read now, the largest lag among them
+// and the sum of their waiting records.
 func (p *Progress) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +106,9 @@ func (p *Progress) SetEnd(began time.Time) {
 	p.began = began
 }
 
-// Quiet returns the time for which no record from before the end of SetEnd has waited, 0 if one waits, so that
-// a tail can stop. It returns false if no shard was read here: then other processes read them.
+// Quiet returns the time since a record from before the end of SetEnd waited, a shard came or went, or a step
+// failed. It is 0 while a record waits. It returns false if no shard was ever read here: then other processes
+// read them.
 func (p *Progress) Quiet() (since time.Duration, reading bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,8 +154,8 @@ func (p *Progress) updateAndPrint(what func(say func(format string, args ...any)
 	}
 }
 
-// ShardChanged implements aggregator.TailObserver. It adds a taken shard and removes others, and
-// reports a lost one.
+// ShardChanged implements aggregator.TailObserver. It adds a taken shard and removes others, and prints a note
+// about a lost one. It restarts the time of Quiet.
 func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.markActive()
@@ -168,8 +170,8 @@ func (p *Progress) ShardChanged(e aggregator.ShardChange) {
 	})
 }
 
-// Lagged implements aggregator.TailObserver. It stores the lag of a shard, and notes when records
-// last waited in it.
+// Lagged implements aggregator.TailObserver. It stores the lag of a shard, when records last waited in it, and
+// whether it is read beyond the end of SetEnd. It ignores a shard that is not read here.
 func (p *Progress) Lagged(e aggregator.ShardLag) {
 	p.updateAndPrint(func(func(string, ...any)) {
 		r := p.shards[e.Shard]
@@ -233,8 +235,8 @@ func (p *Progress) Disordered(e aggregator.RecordDisordered) {
 	})
 }
 
-// Retrying implements aggregator.TailObserver. It counts a failure and keeps it for Stuck. Of consecutive
-// failures it prints the first and each tenth.
+// Retrying implements aggregator.TailObserver. It counts a failure, keeps it for Stuck and restarts the time of
+// Quiet. Of consecutive failures it prints the first and each tenth.
 func (p *Progress) Retrying(e aggregator.TailRetry) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.markActive()
@@ -258,7 +260,7 @@ func (p *Progress) Closed(h aggregator.ClosedHour) {
 	})
 }
 
-// Failed counts and reports the error of a Closer, which tries again.
+// Failed counts the error of a Closer as a retry, because the Closer tries again, and prints it.
 func (p *Progress) Failed(err error) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Retries++

@@ -12,7 +12,8 @@ import (
 // mostGaps is the maximal number of gaps to print individually at a time.
 const mostGaps = 5
 
-// gapText describes a gap for people: the limit, the entity, the hour, and the missing amount.
+// gapText describes a gap for people: the limit, the entity, the resource and the hour. The missing amount in
+// tokens, the number of buckets whose end nobody saw, or both follow.
 func gapText(g aggregator.Gap) string {
 	what := notation.GroupedTokens(g.Missing) + " without a record"
 	if g.Unseen > 0 {
@@ -48,7 +49,8 @@ func readingText(shards int, behind time.Duration, gathered int) string {
 	return how
 }
 
-// Done lists the numbers of counted records, closed hours, gaps, skipped records and retries.
+// Done lists the counts as one text: counted and repeated records, closed hours, gaps, skipped records and
+// retries. It omits counts of 0, except that of counted records. The progress of a closing comes last.
 func (s Status) Done() string {
 	parts := []string{notation.GroupedNumber(s.Counted) + " counted"}
 	parts = appendCount(parts, s.Repeated, "repeated", "repeated")

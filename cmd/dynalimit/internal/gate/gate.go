@@ -48,8 +48,8 @@ type Gate struct {
 	sessions map[string]time.Time // when each began
 }
 
-// New returns the gate of a program on a port. It calls printCode with each code that is valid from then on: first
-// from Issue, and later when somebody opens the login page without a valid one.
+// New returns the gate of a program on a port. It calls printCode with each new code: by Issue, when somebody
+// opens the login page without a valid one, and after five wrong codes.
 func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 	return &Gate{
 		Prefix: "/" + randomText(16) + "/", cookie: "dynalimit-" + port, now: now, cross: http.NewCrossOriginProtection(), print: printCode,
@@ -74,7 +74,8 @@ func (g *Gate) Issue() {
 	g.issueCode()
 }
 
-// issueCode makes and prints a new login code of 80 bits. The lock must be held.
+// issueCode makes a new login code of 80 bits in place of the old one, and passes it to g.print. It resets the
+// count of wrong codes. The lock must be held.
 func (g *Gate) issueCode() {
 	b := make([]byte, 10) // 80 bits, 16 letters
 	_, _ = rand.Read(b)
@@ -82,7 +83,8 @@ func (g *Gate) issueCode() {
 	g.print(g.code)
 }
 
-// Session returns a digest that identifies the session of a request; empty without one.
+// Session returns a digest that identifies the session of a request. It is empty without a session, and after
+// the session's 12 hours.
 func (g *Gate) Session(r *http.Request) string {
 	cookie, err := r.Cookie(g.cookie)
 	if err != nil {
@@ -158,7 +160,7 @@ func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 }
 
 // exchangeCode ends the login code and returns a session for it; the oldest session ends if there are too many.
-// It returns false for a wrong code, and issues another code after the fifth.
+// It returns false for a wrong or expired code, and issues another code after five wrong ones.
 func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

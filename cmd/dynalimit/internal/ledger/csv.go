@@ -32,7 +32,8 @@ func NewCSV(w io.Writer, byModel bool) (*CSV, error) {
 	return c, c.to.Write(columns)
 }
 
-// Add writes the lines of a window's usage. Lines are buffered until Flush.
+// Add writes a line for each limit of a window's usage or, with byModel, for each model of a limit that is
+// counted by model. Lines are buffered until Flush.
 func (c *CSV) Add(u aggregator.Usage) error {
 	for _, l := range u.Limits {
 		if c.byModel && len(l.ByModel) > 0 {

@@ -16,8 +16,9 @@ type ModelUsage struct {
 // Others is the name for the part of a limit's usage that was not counted by model. No model has it.
 const Others = "(others)"
 
-// ModelsOf returns the usage of a limit by model, the largest first, and then that of others, unless it is 0. It returns
-// nil for a limit that is not counted by model.
+// ModelsOf returns the usage of a limit by model in millitokens, the largest first. The usage that was not
+// counted by model comes last under the name Others, unless it is 0. It returns nil for a limit that is not
+// counted by model.
 func ModelsOf(l aggregator.LimitUsage) (list []ModelUsage) {
 	others := l.Consumed
 	for model, n := range l.ByModel {

@@ -82,8 +82,8 @@ func (b *Book) Totals() []Total {
 	return all
 }
 
-// sumUsage returns the sum of the usage of one limit in two windows or by two entities. The limit's
-// name is a's.
+// sumUsage returns the sum of the usage of one limit in two windows or by two entities. It changes neither a
+// nor b. The limit's name is a's, and its unit b's if set. Sums beyond the range of int64 stay at its end.
 func sumUsage(a, b aggregator.LimitUsage) aggregator.LimitUsage {
 	a.Consumed = notation.SaturatedSum(a.Consumed, b.Consumed)
 	a.Pending = notation.SaturatedSum(a.Pending, b.Pending)

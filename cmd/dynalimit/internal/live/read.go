@@ -78,8 +78,9 @@ func (w What) Note() string {
 	return "Those with limits of their own, and those of buckets."
 }
 
-// Read makes one reading: of the given entities, else of the given resource, else of the list of
-// resources. Its Err is set after a failure or the end of ctx.
+// Read makes one reading: of the given entities and their children, else of the given resource, else of the
+// list of resources. It adds the blocks of the buckets and the consumed read units. Its Err is set after a
+// failure or the end of ctx.
 func (r *Reader) Read(ctx context.Context, what What) Reading {
 	reading := Reading{At: r.Now()}
 	before := r.Meter.Units()
@@ -136,9 +137,9 @@ func (r *Reader) readFirst(all iter.Seq2[admin.Bucket, error], resource string, 
 	return buckets, false, nil
 }
 
-// readResource reads the buckets of a resource for a screen, the fullest, the busiest, or the first by name. In
-// the order fullest it holds at most twice Most of them in memory. In the order busiest it holds all, because
-// the busy ones are known only after the last.
+// readResource reads the buckets of a resource into reading: the fullest, all in the order busiest, or the
+// first by name. It sets Cut if there are more than r.Most, and calls r.Told after each bucket except by name.
+// In the order fullest it holds at most twice r.Most in memory.
 func (r *Reader) readResource(ctx context.Context, resource string, reading *Reading) error {
 	if r.Order == ByName {
 		var err error
@@ -219,8 +220,8 @@ func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Buc
 	return buckets[:min(len(buckets), r.Most)], cut, nil
 }
 
-// listMembers returns parents and their children, each once. cut is true if there are more than
-// r.Most.
+// listMembers returns all parents and then their children, each id once. It stops before a child that would be
+// more than r.Most ids, and sets cut.
 func (r *Reader) listMembers(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
 	seen := map[string]bool{}
 	add := func(id string) {

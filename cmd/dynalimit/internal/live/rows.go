@@ -112,8 +112,8 @@ func usedShare(s dynalimit.LimitStatus) float64 {
 	return max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst)))
 }
 
-// setRate sets Rate to the tokens a second since an earlier reading. It stays nil without an
-// earlier count.
+// setRate sets Rate to the consumption in tokens a second since an earlier reading. Rate stays nil without an
+// earlier count, and if no time has passed.
 func (r *Row) setRate(before, now Counts) {
 	was, known := before.taken[r.rowKey()]
 	passed := now.at.Sub(before.at).Seconds()

@@ -202,8 +202,9 @@ func (s Screen) fittingColumns() []column {
 	return kept
 }
 
-// squeezeColumns narrows and drops columns until all fit: first the bar, then the names of entities,
-// then the expendable ones in their order.
+// squeezeColumns narrows and drops columns in place until all fit: first the bar, then the names of entities,
+// then the expendable ones in their order. A dropped column has the width 0. It does nothing on a screen
+// without a width.
 func (s Screen) squeezeColumns(all []*column, entity, bar *column, expendable []*column) {
 	over := func() int {
 		sum := -2
@@ -275,7 +276,8 @@ func rateText(r Row) string {
 	return fmt.Sprintf("%.1f/s", *r.Rate)
 }
 
-// fitsText formats the time until the requested amount fits, or "-" without a request.
+// fitsText formats the time until the requested amount fits: a wait, "now" or "never". It returns "-" if the
+// time is unknown or nothing is requested.
 func fitsText(r Row) string {
 	switch {
 	case r.Fits == nil:

@@ -122,8 +122,9 @@ func (a *applying) finalOutcome(err error) (Outcome, error) {
 	return a.out, err
 }
 
-// settleTry counts the changes of a try and returns those without an answer, after a pause. It
-// returns the error that ends the whole apply.
+// settleTry counts the answered changes of a try and returns the unanswered ones, after a pause that doubles
+// each time. It returns an error, which ends the whole apply, if the table cannot be changed at all. It also
+// does after the last try, or if ctx has ended, while changes are unanswered.
 func (a *applying) settleTry(ctx context.Context, changes []Change, errs []error, try int) (rest []Change, err error) {
 	for i, e := range errs {
 		if isUnanswered(e) {
@@ -150,8 +151,9 @@ func isUnanswered(err error) bool {
 	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// settleChange counts a change as made, failed or waiting for others. It returns an error only if
-// that ends the whole apply.
+// settleChange counts a change as made or failed. One with invalid input waits for the next round unless this
+// is the last. It returns an error, which ends the whole apply, only if the table or its namespace cannot be
+// changed.
 func (a *applying) settleChange(c Change, err error) error {
 	var namespace *fault.NamespaceError
 	if errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {

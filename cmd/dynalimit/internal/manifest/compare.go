@@ -66,7 +66,7 @@ func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) 
 }
 
 // decideChange sets the action of a change to an existing item: update, adopt or refuse. It returns false if
-// the item stays as it is, and counts it as unchanged.
+// the item stays as it is, and counts it as unchanged, and as unmanaged if no manifest manages it.
 func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	ours, mine, why := c.checkOwner(managedBy)
 	switch {
@@ -127,8 +127,9 @@ func (c *comparison) compareSources() {
 	}
 }
 
-// compareSource returns the change that makes a source's configuration equal wanted. It returns
-// false if they are equal already.
+// compareSource returns the change that makes a source's configuration equal wanted, or a refusal if the stored
+// one is unreadable. Raises stay. It returns false, and counts the source as unchanged, if they are equal
+// already.
 func (c *comparison) compareSource(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
 	wanted = c.keepBlock(at, stored, wanted)
@@ -144,8 +145,9 @@ func (c *comparison) compareSource(at admin.Scope, wanted admin.LimitConfig) (Ch
 	return c.decideChange(ch, stored.ManagedBy)
 }
 
-// deleteSource adds the change that reduces a stored configuration to stays: a block, or nothing.
-// Raises remain too.
+// deleteSource adds the change that reduces a stored configuration to stays: a block, or nothing. It is an
+// update if the block or raises remain, else a deletion. If nothing would change, it counts the source as
+// unchanged.
 func (c *comparison) deleteSource(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: sourceFields(stored, stays), config: stays}
 	ch.config.Version = stored.Version
@@ -183,8 +185,8 @@ func (c *comparison) compareRecords() {
 	}
 }
 
-// compareRecord returns the change that makes an entity's record equal the file's. It returns false
-// if they are equal, or the file does not define the record.
+// compareRecord returns the change that makes an entity's record equal the file's. It is a refusal if the
+// entity is being deleted. It returns false if they are equal, or the file does not define the record.
 func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	stored, there := c.live.Entities[id]
 	ch := Change{Action: Create, Entity: id, record: e.Record, Fields: recordFields(stored, e.Record)}
@@ -204,7 +206,8 @@ func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	return ch, true
 }
 
-// finalParent returns an entity's parent after the plan is applied.
+// finalParent returns an entity's parent after the plan is applied, or "". It is the file's, or the stored one
+// if the file does not define the record or the record is refused.
 func (c *comparison) finalParent(id string) string {
 	if e, named := c.m.Entities[id]; named && !c.stuck[id] && (!e.LimitsOnly || c.live.Entities[id].ManagedBy == c.m.Name) {
 		return e.Record.ParentID
@@ -212,8 +215,8 @@ func (c *comparison) finalParent(id string) string {
 	return c.live.Entities[id].ParentID
 }
 
-// warnOfNames warns about parents, plans and groups without a record or limits, in the file and in
-// the table.
+// warnOfNames warns about parents that have no record, and about plans and groups that have no limits, in the
+// file and in the table. It also warns about a parent to which the calls of its children charge nothing.
 func (c *comparison) warnOfNames() {
 	plans, owners := map[string]bool{}, map[string]bool{}
 	for _, configs := range []map[admin.Scope]admin.LimitConfig{c.m.Configs, c.live.Configs} {
@@ -258,8 +261,8 @@ func (c *comparison) warnOfStranded() {
 	}
 }
 
-// keepBlock returns wanted with a stored block that the file lacks, unless the options lift blocks.
-// It warns in both cases.
+// keepBlock returns wanted with a stored block that the file lacks, unless the options lift blocks. It warns in
+// both cases. It ignores the block of a source that the manifest may not change.
 func (c *comparison) keepBlock(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
 	if _, mine, _ := c.checkOwner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
 		return wanted
@@ -293,7 +296,8 @@ func blockOf(l admin.LimitConfig) int {
 	return noBlock
 }
 
-// gonePlans returns the plans that lose all their sources.
+// gonePlans returns the plans that lose all their sources by this apply: the manifest manages every one, and
+// the file has none.
 func gonePlans(c *comparison) map[string]bool {
 	gone := map[string]bool{}
 	for at := range c.live.Configs {

@@ -64,8 +64,8 @@ func (d *decoder) checkName(path, reason string) {
 	}
 }
 
-// decodeManifest converts a file to d.m and collects its faults in the reader. A file of version 1 keeps the
-// meaning of that version.
+// decodeManifest converts a file to d.m and collects its faults in the reader. It refuses versions above 2. A
+// file of version 1 keeps the meaning of that version.
 func (d *decoder) decodeManifest(f file) {
 	if f.Version > 2 {
 		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
@@ -137,7 +137,7 @@ func checkResourceKey(name string) string {
 }
 
 // decodeOwned decodes the default and the resources of the plan or entity in scope. It also accepts
-// zae-limiter's name of the default.
+// zae-limiter's name of the default among the resources, and refuses a default that is given twice.
 func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	d.decodeSource(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
@@ -152,8 +152,8 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	}
 }
 
-// decodeEntity adds an entity of the file to d.m, with its record and its limits. path is its place
-// for error messages.
+// decodeEntity adds an entity of the file to d.m, with its record and its limits, and reports faults under
+// path. It sets LimitsOnly if the file gives limits and no field of the record.
 func (d *decoder) decodeEntity(id string, e entity, path string) {
 	of := admin.Entity{
 		ID: id, Name: d.checkedText(below(path, "name"), e.Name, checkEntityName), ParentID: d.checkedText(below(path, "parent"), e.Parent, schema.CheckEntity),
@@ -184,8 +184,8 @@ func checkEntityName(name string) string {
 	return ""
 }
 
-// decodeSource adds the configuration l of the source at to d.m. path is its place for error
-// messages. A nil l adds nothing.
+// decodeSource adds the configuration l of the source at to d.m, even with faults, and reports these under
+// path. A nil l adds nothing.
 func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 	if l == nil {
 		return
@@ -246,8 +246,8 @@ func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 	}
 }
 
-// decodeLimit returns a limit of the source at with its defaults, and reports faults under path. It
-// returns a quota if a window or zone is set.
+// decodeLimit returns a limit of the source at with its defaults, and reports faults under path. With
+// concurrent, hold or longest it is one of calls in flight, with a window or zone a quota, else a token bucket.
 func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	of, err := l.Reserve.withReserve(d.decodeUnreserved(at, name, l, path))
 	if err != nil && of.Capacity > 0 {
@@ -289,7 +289,8 @@ func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path st
 	}
 }
 
-// decodeConcurrent returns a limit of calls in flight, and reports fields that other limits have.
+// decodeConcurrent returns a limit of calls in flight, and reports fields that other limits have and invalid
+// holds. Without a number of calls it reports that and returns a zero Limit.
 func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"capacity": l.Capacity != "", "unit": l.Unit != "", "burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0,
@@ -315,7 +316,8 @@ func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.
 	return of
 }
 
-// decodeQuota returns a quota, and reports fields that only token buckets have.
+// decodeQuota returns a quota, of the zone UTC by default. It reports fields that only token buckets have, a
+// zone without a window, and money that is neither of a resource nor per model.
 func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,
@@ -383,8 +385,8 @@ func (d *decoder) warnUnknown(path, kind, name string) {
 	d.m.Warnings = append(d.m.Warnings, d.ProblemAt(path, "%s %q is not in the file: if it is not in the table either, correct the name", kind, name))
 }
 
-// chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more
-// than deepestChain entities.
+// chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more than
+// deepestChain entities. The chain then ends with the repeated or the first surplus entity.
 func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	for ; id != ""; id = parent(id) {
 		chain = append(chain, id)

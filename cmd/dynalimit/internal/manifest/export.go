@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Manager returns the name of the manifest that manages the items of a table, for its export, or DefaultName if
-// there are several or it is invalid.
+// Manager returns the name of the manifest that manages the items of a table, for its export. It returns
+// DefaultName if none or several manage items, or the name is invalid.
 func Manager(live *Live) string {
 	names := map[string]bool{}
 	for _, c := range live.Configs {
@@ -26,9 +26,9 @@ func Manager(live *Live) string {
 	return DefaultName
 }
 
-// Export returns the manifest of a table, and the reasons that some sources are not in it. If managed is
-// true, it contains only the items that the manifest with this name manages. It leaves out entities that are
-// being deleted.
+// Export returns the manifest of a table, and the reasons that some sources are not in it. If managed is true,
+// it contains only the items that the manifest with this name manages. It leaves out entities that are being
+// deleted, and without a reason sources that only have raises.
 func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
 	m = &Manifest{Name: name, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}
 	notes = map[admin.Scope]string{}

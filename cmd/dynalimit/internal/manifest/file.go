@@ -176,8 +176,8 @@ func amountOf(n int64) string {
 	return strings.ReplaceAll(notation.GroupedNumber(n), ",", "_")
 }
 
-// parseAmount parses a number of tokens, such as 10k. Its second result is the fault of the text,
-// or "".
+// parseAmount parses a whole number of tokens from 1 to 10^12, such as 500 or 10k. Its second result is the
+// fault of the text, or "".
 func parseAmount(text string) (amount, string) {
 	n, err := notation.ParseCount(text)
 	if err != nil || n < 1 || n > mostTokens {
@@ -189,13 +189,14 @@ func parseAmount(text string) (amount, string) {
 // percents are the percentages of a quota's alerts.
 type percents dynalimit.Percentages
 
-// MarshalYAML writes a list.
+// MarshalYAML writes the percentages as a list of numbers, such as [50, 80].
 func (p percents) MarshalYAML() (any, error) { return dynalimit.Percentages(p).List(), nil }
 
-// MarshalJSON writes a list.
+// MarshalJSON writes the percentages as a list of numbers, such as [50,80].
 func (p percents) MarshalJSON() ([]byte, error) { return json.Marshal(dynalimit.Percentages(p).List()) }
 
-// parsePercents parses a list of percentages. Its second result is the fault of the list, or "".
+// parsePercents parses a YAML list of whole percentages from 1 to 100. Its second result is the fault of the
+// list, or "". An empty list is a fault.
 func parsePercents(n *yaml.Node) (percents, string) {
 	const help = "write percentages from 1 to 100, such as [50, 80, 100]"
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
@@ -322,7 +323,7 @@ func parseUnlimited(text string, quoted bool) (unlimited, string) {
 // unit is usd for money.
 type unit string
 
-// parseUnit returns a unit of the file, or the reason that it is invalid.
+// parseUnit returns the unit usd for money, or "" and the reason that another text is invalid.
 func parseUnit(text string) (unit, string) {
 	if text != dynalimit.USD {
 		return "", fmt.Sprintf("is %q: write usd for money, or leave it out", text)
@@ -333,7 +334,7 @@ func parseUnit(text string) (unit, string) {
 // period is a duration in whole seconds.
 type period time.Duration
 
-// MarshalText writes 1m, 1h30m, 1d.
+// MarshalText writes a duration with its units, such as 1m, 1h30m or 1d.
 func (p period) MarshalText() ([]byte, error) {
 	return []byte(notation.PeriodText(time.Duration(p))), nil
 }
@@ -362,7 +363,8 @@ func parsePeriod(text string) (period, string) {
 // window is the window of a quota.
 type window string
 
-// parseWindow returns a window of the file, or the reason that it is invalid.
+// parseWindow returns a window of the file: hour, day, week or month. For another text it returns "" and the
+// reason that it is invalid.
 func parseWindow(text string) (window, string) {
 	if !slices.Contains(calendar.Units(), text) {
 		return "", fmt.Sprintf("is %q: write hour, day, week or month", text)
@@ -373,7 +375,7 @@ func parseWindow(text string) (window, string) {
 // zone is the time zone of a quota's windows.
 type zone string
 
-// parseZone returns a time zone of the file, or the reason that it is invalid.
+// parseZone returns an IANA time zone of the file, or "" and the reason that it is invalid.
 func parseZone(text string) (zone, string) {
 	if _, err := calendar.LoadZone(text); err != nil {
 		return "", fmt.Sprintf("is %q: write an IANA time zone, such as America/Los_Angeles, or leave it out for UTC", text)

@@ -37,8 +37,9 @@ func setScalar(to any, text string) (reason string) {
 	return reason
 }
 
-// decodeSpecial decodes values with a form of their own. It returns the value to decode into by the
-// usual rules, or the zero Value if it has finished.
+// decodeSpecial decodes values with a form of their own, such as metadata, alert_at and limits written as a
+// number, and reports their faults to r. It returns the value to decode into by the usual rules, or the zero
+// Value if it has finished.
 func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
 	null := n.ShortTag() == "!!null"
 	switch to := v.Addr().Interface().(type) {

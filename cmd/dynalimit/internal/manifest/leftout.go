@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// unnamedEntities returns the manifest's entities that the file does not name, with those of their
-// sources that it manages, whoever manages the record.
+// unnamedEntities returns, by id, the entities that the file does not name although the manifest manages their
+// record or a source. Each has the list of its sources that the manifest manages.
 func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	out := map[string][]admin.Scope{}
 	for id, e := range c.live.Entities {
@@ -136,7 +136,7 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 }
 
 // foreignSources counts, by entity, the sources that belong to another manifest or to none, and that the
-// options do not permit to adopt.
+// options do not permit to adopt. Unreadable sources count unless the options adopt unmanaged items.
 func (c *comparison) foreignSources() map[string]int {
 	n := map[string]int{}
 	for at, stored := range c.live.Configs {

@@ -64,8 +64,8 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	return live, live.readRecords(ctx, t, m, ids)
 }
 
-// readRecords adds the records of ids and of all their parents to l.Entities. Parents in m, which
-// may be nil, are read too.
+// readRecords adds the records of ids and of all their parents to l.Entities, and nothing for an id without a
+// record. It also follows the parents that m, which may be nil, gives to them.
 func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
 	read := map[string]bool{}
 	for len(ids) > 0 {
@@ -93,7 +93,8 @@ func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[st
 	return nil
 }
 
-// hasRecord reports whether an entity that was read has a record.
+// hasRecord reports whether an entity that was read has a record in the table: reading a missing one returns
+// only its id.
 func hasRecord(e admin.Entity) bool {
 	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !isEmptyRecord(e)
 }
@@ -162,7 +163,8 @@ func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) e
 	return nil
 }
 
-// isStored reports whether a source that was read is stored.
+// isStored reports whether a source that was read is in the table: reading a missing one returns an empty
+// configuration.
 func isStored(c admin.LimitConfig) bool {
 	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || blockOf(c) != noBlock || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// RefuseLosses sets the action of changes to Refuse if they take limits out of force without a confirmation. It
-// looks for limits of money, and limits hidden by a list. A true only confirms deletions. It adds warnings
-// about other losses to p, and returns only errors of reading.
+// RefuseLosses refuses the changes of p by which limits of money, or limits that a list hides, go out of force
+// without a confirmation. If only is true, deletions are confirmed; the file confirms single changes. It adds
+// warnings about other losses to p, and fails only if the table cannot be read.
 func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
 	if len(c.sources)+len(c.records) == 0 {
@@ -64,8 +64,8 @@ type limitChanges struct {
 	byEntity map[string]*Change
 }
 
-// changeOf returns the planned change that takes a limit out of force. said is true if the file or the
-// command confirms the loss.
+// changeOf returns the planned change that takes a limit out of force, of its source or else of the entity's
+// record, or nil. said is true if the file confirms the loss.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	source, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
 	said = source != nil && loss.Parent == "" && source.config.Only || record != nil && record.record.Only
@@ -75,8 +75,8 @@ func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	return record, said
 }
 
-// limitChanges returns the planned changes of configurations and of existing records, which may
-// take limits away.
+// limitChanges returns the planned changes of configurations and of existing records, which may take limits out
+// of force. It leaves out refused and adopted ones.
 func (p *Plan) limitChanges() limitChanges {
 	changes := limitChanges{byScope: map[admin.Scope]*Change{}, byEntity: map[string]*Change{}}
 	for i := range p.Changes {

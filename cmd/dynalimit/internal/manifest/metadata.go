@@ -48,8 +48,8 @@ func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 	return metadataScalar(r, n, path)
 }
 
-// metadataScalar returns the JSON value of a YAML scalar. It reports numbers that JSON cannot
-// express.
+// metadataScalar returns the JSON value of a YAML scalar: nil, a bool, a json.Number as it is written, or a
+// string. It reports numbers that JSON cannot express and returns their text.
 func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	switch tag := n.ShortTag(); {
 	case yamlfile.IsQuoted(n):
@@ -74,8 +74,8 @@ func encodeJSON(value any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decodeJSON decodes a text. For a duplicate key it takes the last value. ok is false for invalid
-// JSON.
+// decodeJSON decodes a text, with its numbers as json.Number. For a duplicate key it takes the last value. ok
+// is false for invalid JSON.
 func decodeJSON(text []byte) (value any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()

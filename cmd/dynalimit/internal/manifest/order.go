@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// sortChanges sorts changes so that an interruption between any two of them leaves a table that admits no more
-// than before or at the end. Changes that others need, and changes that limit more, come before entities move.
-// Changes that admit more, and deletions, come after.
+// sortChanges sets the step and depth of all changes and sorts them in place. An interruption between any two
+// then leaves a table that admits no more than before or at the end. Needed and stricter changes come before
+// entities move, looser ones and deletions after.
 func (c *comparison) sortChanges() {
 	c.joined = map[string]bool{}
 	for _, ch := range c.p.Changes {
@@ -91,8 +91,8 @@ const (
 	stepNone
 )
 
-// stepOf returns the step of the apply in which a change is made. Changes that limit calls more come before
-// entities move, changes that admit more come after.
+// stepOf returns the step of the apply in which a change is made, stepNone for a refused one. Changes that
+// limit calls more come before entities move, changes that admit more come after.
 func (c *comparison) stepOf(ch Change) int {
 	switch {
 	case ch.Action == Refuse:
@@ -141,9 +141,9 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareSources sorts the sources of one step. Of sources that admit more, and of an owner's new sources,
-// the most specific comes first, because it hides the others. The library refuses money of a group without a
-// model, so models join the group first.
+// compareSources compares two changes of one step as cmp.Compare does. Records come before sources, and models
+// that join a group before its money. Of sources that admit more, and of an owner's new sources, the most
+// specific comes first, because it hides the others.
 func compareSources(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
@@ -221,11 +221,12 @@ func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	return c.joined[plan] || c.comesEarly(admin.Scope{Plan: plan}) || c.finalPlan(at.Entity) != plan
 }
 
-// isDecisive reports whether a source determines the limits in force.
+// isDecisive reports whether a source determines the limits in force: it has limits or lifted limits, or is
+// unlimited. Blocks do not count.
 func isDecisive(l admin.LimitConfig) bool { return l.Unlimited || len(l.Limits)+len(l.Lifted) > 0 }
 
-// inForce returns the stored configuration in force at the source at, as if the sources without did
-// not exist. It is the zero value without any.
+// inForce returns the stored configuration in force at the source at, as if the sources without did not exist.
+// It is the zero value without any. For a group it skips defaults, which do not limit groups.
 func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.LimitConfig {
 	plan := at.Plan
 	if at.Entity != "" {

@@ -11,8 +11,9 @@ import (
 // folded is the number of printed changes of one kind, unless all are requested.
 const folded = 20
 
-// Show prints the changes of a plan, its warnings and its summary. file is the manifest's name.
-// Without full it folds long lists.
+// Show prints the changes of a plan, its warnings, raises and sources by hand, and the summary. It adds the
+// numbers of left out entities and of unmanaged items. file is the manifest's name; without full it folds lists
+// after 20 changes.
 func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, action := range Actions {
 		showAction(out, p, action, full)
@@ -84,7 +85,7 @@ func countText(n int, one, more string) string {
 	return amountOf(int64(n)) + " " + notation.Plural(n, one, more)
 }
 
-// Size describes the size of a manifest.
+// Size describes the size of a manifest, such as "3 sources and 12 entities".
 func Size(m *Manifest) string {
 	return fmt.Sprintf("%s and %s", countText(len(m.Configs), "source", "sources"), countText(len(m.Entities), "entity", "entities"))
 }

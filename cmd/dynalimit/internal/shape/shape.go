@@ -89,8 +89,8 @@ func (w writer) objectSchema(t reflect.Type) Schema {
 	return s
 }
 
-// addFields adds the fields of a struct and of its embedded structs to the properties to. It
-// appends fields without an omit option to required.
+// addFields adds the fields of a struct and of its embedded structs to the properties to. It skips fields that
+// encoding/json skips. It appends fields without an omit option to required, and their pointers may be null.
 func (w writer) addFields(t reflect.Type, to Schema, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -88,8 +88,9 @@ func CheckDeployable(ctx context.Context, client *cloudformation.Client, s *Stac
 	return nil
 }
 
-// Deploy creates the stack, or updates s, and waits for the end. It also sets the policy that protects the
-// stack's tables. It reports whether anything changed, and fails with an *EndError after a rollback.
+// Deploy creates the stack if s is nil, else updates it, and waits for the end. It also sets the policy that
+// protects the stack's tables. It returns false if nothing was to be updated, and an *EndError after a
+// rollback.
 func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (changed bool, err error) {
 	summary, err := summarizeTemplate(ctx, client, d)
 	if err != nil {
@@ -155,8 +156,9 @@ func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Dep
 	return out, requestError("check the template", d.Stack, err)
 }
 
-// parameterValues returns values for the template's declared parameters: the given ones, else those
-// of the stack s, which may be nil. It refuses undeclared ones with a *ParamError.
+// parameterValues returns values for the template's declared parameters: the given ones, else those of the
+// stack s, which may be nil. It leaves out a parameter with neither, which gets its default. It refuses
+// undeclared ones with a *ParamError.
 func parameterValues(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, given map[string]string) ([]types.Parameter, error) {
 	var all []types.Parameter
 	var declared []string
@@ -197,8 +199,8 @@ func hasKey(m map[string]string, key string) bool {
 	return ok
 }
 
-// tagsOf returns tags for a request, sorted by key, after the tag of stacks that this command
-// deployed.
+// tagsOf returns tags for a request, sorted by key, after the tag of stacks that this command deployed. A given
+// value of that tag is ignored.
 func tagsOf(tags map[string]string) []types.Tag {
 	list := []types.Tag{{Key: aws.String(Tag), Value: aws.String(TagValue)}}
 	for _, key := range slices.Sorted(maps.Keys(tags)) {

@@ -59,7 +59,7 @@ func (s *Stack) Ready() bool {
 	}, types.StackStatus(s.Status))
 }
 
-// Running reports whether CloudFormation is changing the stack.
+// Running reports whether CloudFormation is changing the stack. It is false for nil.
 func (s *Stack) Running() bool { return s != nil && isRunning(types.StackStatus(s.Status)) }
 
 // Find returns the stack of a name, or nil if it does not exist or is deleted.

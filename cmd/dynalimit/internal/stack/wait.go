@@ -30,7 +30,7 @@ type Event struct {
 	ofStack bool
 }
 
-// Failed reports whether the event is a failure.
+// Failed reports whether the event is a failure or belongs to a rollback.
 func (e Event) Failed() bool {
 	return strings.Contains(e.Status, "FAILED") || strings.Contains(e.Status, "ROLLBACK")
 }
@@ -77,8 +77,8 @@ func Protect(ctx context.Context, client *cloudformation.Client, stack string, y
 	return requestError("change the termination protection of "+stack, stack, err)
 }
 
-// Wait waits until the current operation on a stack has ended. It fails with an *EndError, which contains the
-// failed events, if the stack does not end as intended.
+// Wait polls a stack until its current operation has ended. It fails with an *EndError, which contains the
+// failed events, if the stack does not end as intended. If ctx ends first, it returns the cause.
 func Wait(ctx context.Context, client *cloudformation.Client, name, id string) error {
 	for {
 		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
@@ -101,8 +101,8 @@ func Wait(ctx context.Context, client *cloudformation.Client, name, id string) e
 	}
 }
 
-// describeFailure returns the resource and reason of a failure, as one text. It returns nil for
-// other events, and for a failure that another resource caused.
+// describeFailure returns "RESOURCE: REASON" of a failure as a list of one text. It is nil for other events,
+// for those of the stack itself, and for a failure that another resource caused.
 func (e Event) describeFailure() []string {
 	if !strings.HasSuffix(e.Status, "_FAILED") || e.ofStack || isCancelled(e) {
 		return nil
@@ -124,7 +124,8 @@ func eventOf(e types.StackEvent) Event {
 	}
 }
 
-// Recent returns the newest n events of a stack, oldest first.
+// Recent returns the newest n events of a stack, oldest first, or fewer if the first page of the answer has
+// fewer.
 func Recent(ctx context.Context, client *cloudformation.Client, stack string, n int) ([]Event, error) {
 	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	if err != nil {
@@ -138,7 +139,8 @@ func Recent(ctx context.Context, client *cloudformation.Client, stack string, n 
 	return events, nil
 }
 
-// latestFailures returns the failures of the stack's latest operation, the oldest first.
+// latestFailures returns the failures of the stack's latest operation as "RESOURCE: REASON", the oldest first.
+// It leaves out the stack itself and resources that failed because of another.
 func latestFailures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
 	var reasons []string
 	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}

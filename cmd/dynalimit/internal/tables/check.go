@@ -142,8 +142,8 @@ func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	return table.KeyFault{}, false
 }
 
-// checkIndex checks that an index exists and is usable. A projection other than wanted is a warning
-// or a hint, because it costs more.
+// checkIndex checks that an index exists, has the wanted key and is usable; anything else is Wrong. A
+// projection other than wanted is a warning or a hint, because it costs more.
 func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	key, wrong := c.keyFault(aws.ToString(want.IndexName))
 	switch {
@@ -269,7 +269,7 @@ func (c *checking) checkRecovery(ctx context.Context) Finding {
 	return Finding{Status: Warning, Found: "off", Means: "items that are deleted by mistake cannot be restored", Fix: c.plan.createCommand()}
 }
 
-// checkProtection warns if deletion protection is off.
+// checkProtection warns if deletion protection is off. It is Unchecked if the answer does not say.
 func (c *checking) checkProtection() Finding {
 	switch c.Protection {
 	case Yes:
@@ -328,8 +328,9 @@ func (c *checking) olderItemsFinding(record schema.VersionRecord) Finding {
 	}
 }
 
-// unmarkedFinding returns the finding of a table without a version record: if it is empty, dynalimit did not
-// create it; if not, another program probably uses it.
+// unmarkedFinding returns the finding of a table without a version record. It is a Warning if the table is
+// empty: dynalimit did not complete it. It is Wrong if the table has items, because another program probably
+// uses it.
 func (c *checking) unmarkedFinding() Finding {
 	f := Finding{
 		Status: Warning, Found: "there is no record of its version", Means: "dynalimit did not make the table, or not to the end",

@@ -33,9 +33,9 @@ type Result struct {
 	State  State  `json:"state"`
 }
 
-// Create creates or completes a table. It calls report with the table's activity. A dry run
-// only returns the missing parts. After an error the result contains the finished steps, and
-// Create can be called again.
+// Create creates or completes a table, and calls report with its activity. It fails for a missing table if
+// want.Existing, and a dry run only returns the missing parts. After an error the result contains the finished
+// steps, and Create can be called again.
 func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bool, report func(string)) (Result, error) {
 	r := Result{Table: p.Name(), Steps: []Step{}, DryRun: dryRun}
 	var err error
@@ -111,8 +111,8 @@ type maker struct {
 	told   string
 }
 
-// CreateTable adds the protection, stream, key and tags of m.want to the library's request, and
-// sends it.
+// CreateTable sends the library's request with the protection, stream, key and tags of m.want. Without
+// m.want.Stream it creates no stream.
 func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	with := *in
 	if m.want.Protection {
@@ -230,7 +230,8 @@ func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) 
 	return idle()
 }
 
-// awaitActive polls a table until it is ACTIVE and should accepts its description, which it returns.
+// awaitActive polls a table until it is ACTIVE and should accepts its description, which it returns. After 10
+// minutes it fails with errSlow.
 func awaitActive(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
 	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
@@ -243,8 +244,8 @@ func awaitActive(ctx context.Context, client Client, table string, should func(*
 	return found, err
 }
 
-// enableRecovery turns point-in-time recovery on, unless it is on already. It retries while DynamoDB does not
-// permit it for a new table.
+// enableRecovery turns point-in-time recovery on, unless it is on already. It retries, for at most 10 minutes,
+// while DynamoDB does not permit it for a new table.
 func (m *maker) enableRecovery(ctx context.Context, now State) error {
 	if now.Recovery == Yes {
 		return nil

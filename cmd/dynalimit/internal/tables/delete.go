@@ -115,8 +115,9 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	return b, nil
 }
 
-// Delete deletes the table that PreviewDelete described, and waits until it is gone. If the deletion fails,
-// Delete restores the protection that it removed.
+// Delete deletes the table that PreviewDelete described, and waits until it is gone, at most 10 minutes. It
+// fails if another table of this name has replaced it. If the deletion fails, Delete restores the protection
+// that it removed.
 func Delete(ctx context.Context, client Client, l Loss) error {
 	if err := l.beginDelete(ctx, client); err != nil {
 		return err
@@ -130,8 +131,8 @@ func Delete(ctx context.Context, client Client, l Loss) error {
 	})
 }
 
-// beginDelete removes the table's protection and requests its deletion. If that fails, it restores
-// the protection.
+// beginDelete removes the table's protection and requests its deletion, unless another table of the name has
+// replaced it. If that fails, it restores the protection.
 func (l Loss) beginDelete(ctx context.Context, client Client) error {
 	if err := l.checkSame(ctx, client); err != nil {
 		return err
@@ -173,8 +174,8 @@ func (l Loss) checkSame(ctx context.Context, client Client) error {
 	return nil
 }
 
-// setProtection turns deletion protection on or off, once no other change is running, and waits until
-// it is in force.
+// setProtection turns deletion protection on or off, once no other change is running, and waits until it is in
+// force. It sends no change if it is in force already.
 func setProtection(ctx context.Context, client Client, table string, yes bool) error {
 	found, err := awaitActive(ctx, client, table, func(*types.TableDescription) bool { return true })
 	if err != nil || aws.ToBool(found.DeletionProtectionEnabled) == yes {

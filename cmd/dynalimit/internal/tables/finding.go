@@ -33,12 +33,13 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// Fine returns the finding of a check that found no fault, with found as its text.
+// Fine returns a finding with the status OK, and with found, formatted as by fmt.Sprintf, as its text.
 func Fine(found string, args ...any) Finding {
 	return Finding{Status: OK, Found: fmt.Sprintf(found, args...)}
 }
 
-// CannotCheck returns the finding of a check that could not be made, for the reason why.
+// CannotCheck returns a finding with the status Unchecked, and with why, formatted as by fmt.Sprintf, as its
+// reason.
 func CannotCheck(why string, args ...any) Finding {
 	return Finding{Status: Unchecked, Found: fmt.Sprintf(why, args...)}
 }
@@ -54,10 +55,11 @@ type Flags struct {
 	Table, Region string
 }
 
-// Command returns a command of dynalimit about the table.
+// Command returns the command "dynalimit WORDS" with the flags that reach the table.
 func (f Flags) Command(words string) string { return "dynalimit " + words + f.Ours }
 
-// OfAWS returns a command of AWS's command line about the table.
+// OfAWS returns a command of the AWS CLI: "aws" and the formatted text, with the flags that reach the table's
+// endpoint.
 func (f Flags) OfAWS(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + f.AWS
 }

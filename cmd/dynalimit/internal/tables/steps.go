@@ -83,7 +83,8 @@ func withIndexes(p Plan) string {
 	return ", with the indexes " + strings.Join(names, ", ")
 }
 
-// isSameKMSKey reports whether the ARN of a table's KMS key is the key that a user named by ARN or id.
+// isSameKMSKey reports whether the ARN of a table's KMS key is the key that a user named by ARN or id. It is
+// false for an alias.
 func isSameKMSKey(arn, named string) bool {
 	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
 }

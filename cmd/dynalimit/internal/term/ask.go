@@ -19,9 +19,9 @@ func (e *NobodyError) Error() string {
 	return fmt.Sprintf("%s: nobody can be asked here; give --yes to confirm", strings.TrimRight(e.Question, ".?"))
 }
 
-// Confirm asks a question whose answer is a word that is not typed by accident, such as the
-// name of the object to delete. It fails with ErrDeclined for another answer, and with a
-// *NobodyError without a terminal.
+// Confirm asks a question whose answer is a word that is not typed by accident, such as the name of the object
+// to delete. It fails with ErrDeclined for another answer, with a *NobodyError without a terminal, and with the
+// cause if ctx ends.
 func (o *Output) Confirm(ctx context.Context, question, word string) error {
 	if o.In == nil {
 		return &NobodyError{question}

@@ -35,8 +35,8 @@ func Spark(values []int64, width int) string {
 	return string(line)
 }
 
-// condenseValues reduces values to at most width, each the largest of its part. A width of 0 keeps
-// all.
+// condenseValues reduces values to at most width, each the largest of its part. It returns values itself if
+// they fit or width is 0.
 func condenseValues(values []int64, width int) []int64 {
 	if width <= 0 || len(values) <= width {
 		return values

@@ -39,8 +39,8 @@ type Output struct {
 	failed  error // error of the first failed Write
 }
 
-// New returns an output that reads answers from in and writes results to out. It uses colours
-// if out is a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal forbids them.
+// New returns an output that writes results to out and reads answers from in, if in is a terminal. It uses
+// colours if out is a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal forbids them.
 func New(in, out *os.File, getenv func(string) string) *Output {
 	o := &Output{Writer: out}
 	if info, err := out.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -56,7 +56,8 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 	return o
 }
 
-// Sheet returns an output for people on w, with this output's style and the given width.
+// Sheet returns an output on w with this output's notes and style and the given width. It prints for people,
+// never JSON, and cannot ask questions.
 func (o *Output) Sheet(w io.Writer, width int) *Output {
 	return &Output{Writer: w, Notes: o.Notes, Patience: o.Patience, Width: width, Colour: o.Colour, ASCII: o.ASCII}
 }
@@ -84,7 +85,8 @@ func (o *Output) Notef(format string, args ...any) {
 	o.writeNoteLine(format, args...)
 }
 
-// Show prints a result: value as JSON if o.JSON is set, else by calling people.
+// Show prints a result: value as indented JSON if o.JSON is set, else by calling people. It returns only errors
+// of encoding and writing the JSON; Err has those of people.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {
 		people()
@@ -104,25 +106,26 @@ func Line(value any) ([]byte, error) {
 	return append(escapeControls(text), '\n'), err
 }
 
-// Bold formats titles and names.
+// Bold returns s in bold, for titles and names, if the terminal supports colours, else s.
 func (o *Output) Bold(s string) string { return o.Style("1", s) }
 
-// Dim formats less important text.
+// Dim returns s in a dimmed style, for less important text, if the terminal supports colours, else s.
 func (o *Output) Dim(s string) string { return o.Style("2", s) }
 
-// Cyan formats text to copy.
+// Cyan returns s in cyan, for commands and addresses to copy, if the terminal supports colours, else s.
 func (o *Output) Cyan(s string) string { return o.Style("36", s) }
 
-// Red formats deletions and faults.
+// Red returns s in red, for deletions and faults, if the terminal supports colours, else s.
 func (o *Output) Red(s string) string { return o.Style("31", s) }
 
-// Green formats additions and good states.
+// Green returns s in green, for additions and good states, if the terminal supports colours, else s.
 func (o *Output) Green(s string) string { return o.Style("32", s) }
 
-// Yellow formats changes and warnings.
+// Yellow returns s in yellow, for changes and warnings, if the terminal supports colours, else s.
 func (o *Output) Yellow(s string) string { return o.Style("33", s) }
 
-// Style formats text with a style number of ECMA-48, if the terminal supports colours.
+// Style returns s with a style number of ECMA-48, such as "31" for red. It returns s as it is if it is empty or
+// the terminal supports no colours.
 func (o *Output) Style(code, s string) string {
 	if !o.Colour || s == "" {
 		return s

@@ -25,8 +25,8 @@ type silence struct {
 	first time.Duration
 }
 
-// Watch prints the reason of a wait on Notes after a second without output, and then every ten
-// seconds, until over is called.
+// Watch prints the reason of a wait on Notes after a second without output, and then every ten seconds, until
+// over is called. An earlier Watch is silent until then.
 func (o *Output) Watch(what string) (over func()) {
 	s := &silence{since: time.Now(), first: cmp.Or(o.Patience, patience)}
 	tell := func() {

@@ -106,7 +106,8 @@ type sheet struct {
 	whole  bool // columns are not cut
 }
 
-// addRow prints a row, or holds it until the widths of the columns are known.
+// addRow prints a row, or holds it until the widths of the columns are known. In a list without titles it
+// prints the first cell at once.
 func (s *sheet) addRow(row []string) {
 	s.added++
 	if len(s.titles) == 0 {
@@ -149,7 +150,8 @@ func (s *sheet) flushRows() {
 	s.early = nil
 }
 
-// printRow prints a row; on a terminal that is too narrow for columns, as a block of lines.
+// printRow prints a row in columns. On a terminal that is too narrow for them it prints a block of lines, one
+// for each cell with its title, without empty cells.
 func (s *sheet) printRow(row []string) {
 	if len(s.widths) > 0 {
 		s.out.printRow(row, s.widths, nil)

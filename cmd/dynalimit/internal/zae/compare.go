@@ -31,7 +31,7 @@ func (t *translator) compareAll() {
 	}
 	for id, e := range t.out.Manifest.Entities {
 		if own := t.flags[admin.Scope{Entity: id}].cascade; own != nil && e.Record.ParentID != "" {
-			e.Record = linkRecord(e.Record, *own) // the entity's default precedes its record
+			e.Record = setParentLink(e.Record, *own) // the entity's default precedes its record
 			t.out.Manifest.Entities[id] = e
 		}
 		if entities[id] == nil {
@@ -129,9 +129,10 @@ func (t *translator) compareCascade(entity, resource string) {
 	}
 }
 
-// cutChains removes parents in the manifest from cycles and from chains that are too long. It reports
-// entities with a grandparent: zae-limiter charges one parent only.
-func (t *translator) cutChains() {
+// cutParentChains removes the parents of records in the manifest that make a cycle or a chain that is too long,
+// and reports them. It also reports entities with a grandparent that counts, because zae-limiter charges one
+// parent only.
+func (t *translator) cutParentChains() {
 	entities := t.out.Manifest.Entities
 	for _, id := range slices.Sorted(maps.Keys(entities)) {
 		e := entities[id]
@@ -140,7 +141,7 @@ func (t *translator) cutChains() {
 			if slices.Contains(chain, parent) || len(chain) == schema.MaxDepth {
 				t.addLack("entity "+id, "its parent %q makes a cycle, or a chain of more than %d entities: name another one", e.Record.ParentID, schema.MaxDepth)
 				e.Record.ParentID = ""
-				e.Record = linkRecord(e.Record, false)
+				e.Record = setParentLink(e.Record, false)
 				entities[id] = e
 				break
 			}

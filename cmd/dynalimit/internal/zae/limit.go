@@ -121,7 +121,7 @@ func windowOf(compact, zone string) (w calendar.Windows, why string) {
 }
 
 // hasWholeHours reports whether the hours of a zone begin with those of UTC, in January and July. Only then do
-// its hourly windows begin as here.
+// its hourly windows begin as here. It is true for an unknown zone, which is refused later.
 func hasWholeHours(zone string) bool {
 	location, err := calendar.LoadZone(zone)
 	if err != nil {

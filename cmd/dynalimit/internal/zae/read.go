@@ -166,7 +166,8 @@ func (s *Source) keepItems(items []schema.Item) {
 	}
 }
 
-// ownsPartition reports whether a partition belongs to the namespace.
+// ownsPartition reports whether a partition belongs to the namespace and is one of an entity, a resource or the
+// system.
 func (s *Source) ownsPartition(pk string) bool {
 	rest, inside := strings.CutPrefix(pk, s.keys.Prefix())
 	return inside && slices.ContainsFunc([]string{"ENTITY#", "RESOURCE#", "SYSTEM#"}, func(kind string) bool { return strings.HasPrefix(rest, kind) })

@@ -91,7 +91,7 @@ func (s *Source) Translate(manager, namespace string) Translation {
 		t.addSource(at, item)
 	}
 	t.compareAll()
-	t.cutChains()
+	t.cutParentChains()
 	t.reportUndecidedParents()
 	slices.Sort(t.out.Lacks)
 	slices.Sort(t.out.Differs)
@@ -144,8 +144,9 @@ func (s *Source) sourceAt(key schema.Key) (at admin.Scope, ok bool) {
 	return scopeOf(schema.ConfigOwner{Entity: entity, Resource: resource}), is && config
 }
 
-// addRecord adds the record of an entity to the manifest. It reports values that dynalimit refuses,
-// and leaves them out.
+// addRecord adds the record of an entity to the manifest, or nothing if its id is invalid. It reports values
+// that dynalimit refuses, and leaves them out. It notes in t.silent a record that does not decide whether to
+// charge the parent.
 func (t *translator) addRecord(id string, item schema.Item) {
 	what := "entity " + id
 	if why := schema.CheckEntity(id); why != "" {
@@ -169,18 +170,20 @@ func (t *translator) addRecord(id string, item schema.Item) {
 	if item["cascade"] == nil {
 		t.silent[id] = true
 	}
-	record = linkRecord(record, e.Cascade)
+	record = setParentLink(record, e.Cascade)
 	t.out.Manifest.Entities[id] = manifest.Entity{Record: record}
 }
 
-// linkRecord returns a record whose parent counts by all sources, or not at all, as in zae-limiter.
-func linkRecord(record admin.Entity, cascade bool) admin.Entity {
+// setParentLink returns a copy of record whose parent counts by all sources if cascade is true, else not at
+// all, as in zae-limiter. Without a parent it clears both marks.
+func setParentLink(record admin.Entity, cascade bool) admin.Entity {
 	record.Cascade, record.Detached = cascade && record.ParentID != "", !cascade && record.ParentID != ""
 	return record
 }
 
-// addSource adds the configuration of a source to the manifest. It reports the parts that dynalimit
-// cannot express or handles differently.
+// addSource adds the configuration of a source to the manifest, unless nothing of it can be expressed, and
+// records its flags and limits for compareAll. It reports the parts that dynalimit cannot express or handles
+// differently.
 func (t *translator) addSource(at admin.Scope, item schema.Item) {
 	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
 		if why != "" {

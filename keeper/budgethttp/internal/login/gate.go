@@ -26,6 +26,7 @@ type gate struct {
 	users  int           // admitted and waiting logins
 }
 
+// newGates returns an empty set of gates.
 func newGates() *gates { return &gates{byEntity: map[string]*gate{}} }
 
 // enterGate waits until fewer than places logins of the bucket are in progress, and returns the function that

@@ -145,7 +145,8 @@ func (s *Service) Retrieve(ctx context.Context, from netip.Addr, org, app string
 	return c, err
 }
 
-// issueSession issues an access token and a refresh token with a new session id.
+// issueSession issues an access token, valid for AccessTTL, and a refresh token, valid for RefreshTTL, with a
+// new session id. It stores nothing.
 func (s *Service) issueSession(identity credentials.Identity) (Grant, error) {
 	session, err := newID(s.opts.Random)
 	if err != nil {
@@ -164,7 +165,8 @@ func (s *Service) issueSession(identity credentials.Identity) (Grant, error) {
 	return g, err
 }
 
-// issueAccess signs a new access token of a client for a session, valid for AccessTTL.
+// issueAccess signs a new access token of a client for a session, valid for AccessTTL. The Grant has no refresh
+// token. No state changes.
 func (s *Service) issueAccess(identity credentials.Identity, session string) (Grant, error) {
 	claims, err := s.newClaims(identity, session, tokens.Access, s.opts.AccessTTL)
 	if err != nil {

@@ -67,6 +67,8 @@ type throttle struct {
 // exhaustion is when a bucket was found exhausted, and until when it stays so.
 type exhaustion struct{ seen, until time.Time }
 
+// newThrottle makes the throttle of failed logins, with buckets in the table of o.Limiter that no configuration
+// applies to. It sends no request.
 func newThrottle(o Options) *throttle {
 	exhausted, _ := lru.New[string, exhaustion](rememberedRefusals) // fails only for a size below 1
 	limiter := bookkeeping.Limiter(o.Limiter).(*dynalimit.RateLimiter)
@@ -107,8 +109,8 @@ type taken struct {
 }
 
 // beginLogin takes a token of the address's bucket and one of the client's, before a login is checked, and
-// waits for them until patience ends. Call returnTokens or keepTokens of the result. Errors: *ThrottledError,
-// *dynalimit.UnavailableError.
+// waits for them until patience ends. An impossible client id takes only the address's. Call returnTokens or
+// keepTokens of the result; a *ThrottledError or a *dynalimit.UnavailableError leaves no token taken.
 func (t *throttle) beginLogin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
@@ -137,8 +139,9 @@ func isPossibleID(clientID string) bool {
 	return ok
 }
 
-// takeToken takes one token of a bucket of perMinute failures a minute, and adds it to a.taken.
-// If the bucket is empty, it waits for pending logins that may return theirs.
+// takeToken enters the gate of a bucket of perMinute failures a minute, takes one of its tokens, and adds it to
+// a.taken. If the bucket is empty, it waits for pending logins that may return theirs. After an error nothing
+// is taken.
 func (a *attempt) takeToken(ctx context.Context, entity string, perMinute int64) error {
 	t := a.throttle
 	if err := t.knownRefusal(entity); err != nil {
@@ -157,8 +160,9 @@ func (a *attempt) takeToken(ctx context.Context, entity string, perMinute int64)
 	return nil
 }
 
-// acquireToken acquires one token of a bucket. After a denial it waits for a token and tries
-// again, until the wait fails.
+// acquireToken acquires one token of a bucket. After a denial it waits for a token and tries again. It returns
+// a *ThrottledError if failures have exhausted the bucket, errCrowded when patience ends, or another error of
+// the limiter.
 func (a *attempt) acquireToken(ctx context.Context, entity string, limits dynalimit.AcquireOption) (*dynalimit.Lease, error) {
 	for t := a.throttle; ; {
 		if err := t.knownRefusal(entity); err != nil {
@@ -223,8 +227,8 @@ func pauseFor(ctx context.Context, patience <-chan struct{}, d time.Duration) er
 	}
 }
 
-// keepTokens leaves the tokens of a failed login taken, and marks it as ended for waiting logins. A second
-// call, or a call after returnTokens, does nothing.
+// keepTokens leaves the tokens of a failed login taken, marks it as ended for waiting logins, and leaves the
+// buckets' gates. It logs a failed mark. A second call, or a call after returnTokens, does nothing.
 func (a *attempt) keepTokens(ctx context.Context) {
 	for _, t := range a.taken {
 		if err := t.lease.Adjust(ctx, oneEnded); err != nil {
@@ -235,7 +239,8 @@ func (a *attempt) keepTokens(ctx context.Context) {
 	a.taken = nil
 }
 
-// returnTokens gives back the tokens of a login that has not failed.
+// returnTokens gives back the tokens of a login that has not failed, and leaves the buckets' gates. If that
+// fails, it logs it, and the login counts as failed for a minute. A second call does nothing.
 func (a *attempt) returnTokens(ctx context.Context) {
 	for _, t := range a.taken {
 		if err := t.lease.Rollback(ctx); err != nil {

@@ -92,8 +92,8 @@ func Render(openapi []byte) ([]byte, error) {
 
 var methods = []string{"get", "post", "put", "delete"}
 
-// groupOperations sorts the operations into groups by their first tag, in the document's order of
-// tags. Unknown tags come last; empty groups are left out.
+// groupOperations sorts the operations into groups by their first tag, in the document's order of tags, and
+// sets their methods and paths. Unknown tags come last; empty groups are left out.
 func groupOperations(d document) []*group {
 	out := d.Tags
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {

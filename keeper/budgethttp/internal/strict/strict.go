@@ -52,8 +52,11 @@ type place struct {
 	array bool
 }
 
+// atField returns the place of the field with a name in the object at p.
 func (p *place) atField(name string) *place { return &place{above: p, name: name} }
-func (p *place) atElement(i int) *place     { return &place{above: p, index: i, array: true} }
+
+// atElement returns the place of the element with index i in the array at p.
+func (p *place) atElement(i int) *place { return &place{above: p, index: i, array: true} }
 
 // String returns a path such as tokens.input or many[1].count, or "" for the whole document.
 func (p *place) String() string {

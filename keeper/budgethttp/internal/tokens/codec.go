@@ -98,8 +98,8 @@ func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 	return credentials.NewSecret(text), nil
 }
 
-// Parse verifies a token: it must be genuine, complete and valid now. The caller checks its
-// kind. Errors: ErrInvalid.
+// Parse verifies a token and returns its claims: it must be genuine, complete and valid now. The caller checks
+// its kind. It caches access tokens, counts for Stats, and returns ErrInvalid for any fault.
 func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
@@ -120,7 +120,8 @@ func (c *Codec) Parse(text credentials.Secret) (Claims, error) {
 	return g.claims, err
 }
 
-// ParseLate verifies a token that may have expired. Errors: ErrInvalid.
+// ParseLate verifies a token that may have expired, without the cache, and returns its claims. It returns
+// ErrInvalid if the token is not genuine or not complete.
 func (c *Codec) ParseLate(text credentials.Secret) (Claims, error) {
 	if len(text.Reveal()) > maxText {
 		return Claims{}, ErrInvalid
@@ -160,8 +161,8 @@ func (c *Codec) parseToken(parser *jwt.Parser, text credentials.Secret) (genuine
 	return g, nil
 }
 
-// keyOf returns the key that a token names. The token must use the key's algorithm and have no
-// critical extension.
+// keyOf returns the key that a token names in its header. It returns ErrInvalid for an unknown key, another
+// algorithm than the key's, or a critical extension.
 func (c *Codec) keyOf(token *jwt.Token) (credentials.SigningKey, error) {
 	id, _ := token.Header["kid"].(string)
 	key, ok := c.opts.Keys.Keys().Verifier(id)
@@ -172,8 +173,8 @@ func (c *Codec) keyOf(token *jwt.Token) (credentials.SigningKey, error) {
 	return key, nil
 }
 
-// isComplete reports whether the claims of a token are complete, consistent, and of this issuer
-// and audience.
+// isComplete reports whether the claims of a token are complete, consistent, and of this issuer and audience.
+// It is false for a token issued more than clockSkew in the future, but does not compare its end with now.
 func (c *Codec) isComplete(b body) bool {
 	org, app, ok := credentials.ParseClientID(b.Subject)
 	switch {

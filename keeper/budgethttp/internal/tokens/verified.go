@@ -30,6 +30,7 @@ type verified struct {
 	hits, misses atomic.Int64
 }
 
+// newVerified returns an empty cache of at most size verified tokens.
 func newVerified(size int) *verified {
 	known, _ := lru.New[[sha256.Size]byte, genuine](size) // fails only for a size below 1
 	return &verified{Cache: known}

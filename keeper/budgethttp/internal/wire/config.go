@@ -44,8 +44,8 @@ type IfMatch struct {
 // ETag returns a version in quotes, the form of the header ETag.
 func ETag(version int64) string { return strconv.Quote(strconv.FormatInt(version, 10)) }
 
-// Version returns the version that a PUT may replace, from its headers and the one in its body: 0
-// for any, NoVersion for none. It refuses contradictions.
+// Version returns the version that a PUT may replace, from its headers and the one in its body: 0 for any,
+// NoVersion for none. It returns a 400 response as the error for contradictions and for a malformed If-Match.
 func (m IfMatch) Version(inBody int64) (int64, error) {
 	switch {
 	case m.IfNoneMatch != "" && m.IfMatch == "" && inBody == 0:
@@ -79,7 +79,8 @@ type StoredOrg struct {
 	Issued
 }
 
-// NewOrg converts an organisation of the keeper for a response.
+// NewOrg converts an organisation of the keeper for a response, with times in UTC. It leaves the credentials
+// empty.
 func NewOrg(o budget.Org) StoredOrg {
 	sticky := o.Sticky
 	return StoredOrg{
@@ -122,7 +123,8 @@ type StoredApp struct {
 	Issued
 }
 
-// NewApp converts an app of the keeper for a response.
+// NewApp converts an app of the keeper for a response, with times in UTC and without inherited fields. It
+// leaves the credentials empty.
 func NewApp(org string, a budget.App) StoredApp {
 	return StoredApp{
 		Org: org, ID: a.ID,

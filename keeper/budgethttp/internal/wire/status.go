@@ -57,7 +57,8 @@ type SelectedModel struct {
 	Price Price  `json:"price" doc:"What it costs now"`
 }
 
-// NewSelection converts a recommendation for a response.
+// NewSelection converts a recommendation for a response, with CacheFor in whole seconds and prices in
+// micro-dollars a million tokens. It does not encode it.
 func NewSelection(org, app string, r budget.Recommendation) Selection {
 	return Selection{
 		Org: org, App: app, Day: r.Day, Model: SelectedModel{r.Label, r.Model, NewPrice(r.Price)},

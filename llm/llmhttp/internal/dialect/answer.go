@@ -121,29 +121,29 @@ type detail struct {
 	sum    map[Said]int64
 }
 
-// NewReader returns a reader of an answer with headers h, and reads the usage and error in them. The
+// NewReader returns a reader of an answer with headers h, and records the usage and error in them. The
 // Content-Type selects a single body or a stream of events.
 func (d *Dialect) NewReader(h http.Header) *Reader {
 	r := &Reader{dialect: d, said: map[Said]int64{}}
 	for name, said := range d.Headers {
 		value := h.Get(name)
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil && n >= 0 {
-			r.takeCount(said, n)
+			r.recordCount(said, n)
 		} else if value != "" {
-			r.takeName(said, value)
+			r.recordName(said, value)
 		}
 	}
 	if name, _, _ := strings.Cut(h.Get(d.Shape.header), ":"); d.Shape.header != "" && name != "" {
 		r.failed, r.failure.Names = true, []string{name}
 	}
-	r.value = jsonscan.New(d.tells, jsonscan.Options{Chunk: r.countPiece}, r.takeValue)
+	r.value = jsonscan.New(d.tells, jsonscan.Options{Chunk: r.countPiece}, r.recordValue)
 	switch kind, _, _ := strings.Cut(h.Get("Content-Type"), ";"); strings.TrimSpace(kind) {
 	case "text/event-stream":
 		r.stream, r.into = true, framing.NewSSE(r)
 	case "application/vnd.amazon.eventstream":
 		r.stream, r.into = true, framing.NewEventStream(r)
 		if d.Enveloped {
-			r.wrapped = jsonscan.New(envelope, jsonscan.Options{Chunk: r.unwrap}, func(jsonscan.Event) error { return nil })
+			r.wrapped = jsonscan.New(envelope, jsonscan.Options{Chunk: r.readEnvelope}, func(jsonscan.Event) error { return nil })
 		}
 	default:
 		r.into = r.value
@@ -164,7 +164,8 @@ func (r *Reader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Begin prepares for an event of a stream, and drops the state of an event that broke off.
+// Begin prepares for an event of a stream: it drops the state of an event that broke off. The sums of earlier
+// events stay.
 func (r *Reader) Begin(framing.Head) {
 	r.value.Reset()
 	r.base64, r.line = r.base64[:0], r.line[:0]
@@ -189,7 +190,8 @@ func (r *Reader) Data(b []byte) {
 
 const done = "[DONE]"
 
-// End completes an event. It records if the event announces the end of the stream or an error.
+// End completes an event. If the event announces the end of the stream or an error, the reader keeps that for
+// Whole and Failure.
 func (r *Reader) End(e framing.Head) {
 	_ = r.value.Close()
 	if string(r.line) == done {
@@ -206,7 +208,7 @@ func (r *Reader) End(e framing.Head) {
 	}
 }
 
-// markFailed marks the answer as failed and records an error's name, of at most 16.
+// markFailed marks the answer as failed and appends an error's name to the failure's, which keeps the first 16.
 func (r *Reader) markFailed(name string) {
 	r.failed = true
 	if len(r.failure.Names) < maxNames {
@@ -216,8 +218,9 @@ func (r *Reader) markFailed(name string) {
 
 const maxNames, maxQueries = 16, 1_000
 
-// unwrap decodes a piece of an envelope's base64 and reads the JSON in it.
-func (r *Reader) unwrap(_ int, b []byte) {
+// readEnvelope decodes a piece of an envelope's base64 and reads the JSON in it. It keeps an incomplete group
+// of four for the next piece.
+func (r *Reader) readEnvelope(_ int, b []byte) {
 	for len(b) > 0 {
 		n := min(len(b), 1024-len(r.base64))
 		r.base64 = append(r.base64, b[:n]...)
@@ -230,16 +233,17 @@ func (r *Reader) unwrap(_ int, b []byte) {
 	}
 }
 
-// countPiece counts the tokens of a piece of streamed reply text at a path.
+// countPiece adds the tokens of a piece of text at a path of the answer to the count of the streamed reply. It
+// ignores paths of other meanings.
 func (r *Reader) countPiece(path int, b []byte) {
 	if r.dialect.Answer[path].Said == Piece {
 		r.pieces.Add(b)
 	}
 }
 
-// takeValue records one value of the answer: a count, a name, or the beginning or end of a part. The
-// dialect's table gives its meaning by its path. Its error is always nil.
-func (r *Reader) takeValue(e jsonscan.Event) error {
+// recordValue records one value of the answer in r: a count, a name, or the beginning or end of a part. The
+// dialect's table gives its meaning by its path. null is ignored, and the error is always nil.
+func (r *Reader) recordValue(e jsonscan.Event) error {
 	tell := r.dialect.Answer[e.Path]
 	switch e.Kind {
 	case jsonscan.Null:
@@ -260,24 +264,25 @@ func (r *Reader) takeValue(e jsonscan.Event) error {
 		return nil
 	}
 	if e.Kind == jsonscan.String {
-		r.takeName(tell.Said, string(e.Text))
+		r.recordName(tell.Said, string(e.Text))
 	} else if n, err := e.Int(); err == nil {
-		r.takeCount(tell.Said, n)
+		r.recordCount(tell.Said, n)
 	}
 	return nil
 }
 
-// takeName records a text by its meaning: a tier, a tool's use, an error or an event's type.
-func (r *Reader) takeName(said Said, name string) {
+// recordName records a text in r by its meaning: a tier, a tool's use, an error or an event's type. An error's
+// name also marks the answer as failed.
+func (r *Reader) recordName(said Said, name string) {
 	switch said {
 	case ServedTier:
-		if tier := tierOf("", r.dialect.tier(name)); tier != "" && tier != "auto" {
+		if tier := mergeTier("", r.dialect.priceTier(name)); tier != "" && tier != "auto" {
 			r.tier = tier
 		}
 	case Traffic:
 		r.tier = cmp.Or(r.tier, trafficTier(name))
 	case ServedPlace:
-		r.place = placeOf(r.place, name)
+		r.place = mergePlace(r.place, name)
 	case DetailKind:
 		r.detail.kind = name
 	case Query:
@@ -305,9 +310,9 @@ func (r *Reader) takeName(said Said, name string) {
 	}
 }
 
-// takeCount records a number by its meaning. Counts of an answer are cumulative, so the largest of repeated
-// ones holds.
-func (r *Reader) takeCount(said Said, n int64) {
+// recordCount records a number in r by its meaning; an error's status also marks the answer as failed. Counts
+// of an answer are cumulative, so the largest of repeated ones holds; in an iteration the last.
+func (r *Reader) recordCount(said Said, n int64) {
 	switch said {
 	case DetailTokens:
 		r.detail.tokens = n
@@ -322,7 +327,8 @@ func (r *Reader) takeCount(said Said, n int64) {
 	}
 }
 
-// startPart clears the state for a list of details, iterations or uses, or for one element of it.
+// startPart clears the state for a list of details, iterations or uses (kind Array), or for one element of it.
+// Other meanings do nothing.
 func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	switch {
 	case said == Detail && kind == jsonscan.Array:
@@ -343,28 +349,30 @@ func (r *Reader) startPart(said Said, kind jsonscan.Kind) {
 	}
 }
 
-// countPart adds a complete detail list, tool use or iteration to the sums of the answer.
+// endPart adds a complete detail, tool use or iteration to the sums of the answer, and clears it. Other
+// meanings do nothing.
 func (r *Reader) endPart(said Said) {
 	switch said {
 	case Detail:
-		r.detail.add()
+		r.detail.addToSum()
 		for said, n := range r.detail.sum {
 			r.said[said] = max(r.said[said], n)
 		}
 	case Use:
-		r.uses.add(r.use.fee(r.dialect.Tools).Tool)
+		r.uses.addUse(r.use.fee(r.dialect.Tools).Tool)
 		r.use = use{}
 	case Iteration:
 		if it := r.iteration; it != nil {
 			it.Tokens = r.dialect.tokens(it.said)
-			r.iterations.add(*it)
+			r.iterations.addIteration(*it)
 			r.iteration = nil
 		}
 	}
 }
 
-// add adds the detail that was read to the sum of its list, and clears it.
-func (d *detail) add() {
+// addToSum adds the tokens of a detail of an hour's cache or of sound to the sum of its list, and ignores other
+// kinds. It clears the detail.
+func (d *detail) addToSum() {
 	switch {
 	case d.sum == nil:
 	case d.kind == "1h":
@@ -375,7 +383,8 @@ func (d *detail) add() {
 	d.kind, d.tokens = "", 0
 }
 
-// Close marks the end of the answer; do not call it for a stream that broke off.
+// Close marks the end of the answer, for Usage and Whole. A single body that is not complete JSON, or malformed
+// framing, does not count as ended. Do not call it for a stream that broke off.
 func (r *Reader) Close() {
 	if !r.stream && r.into != nil {
 		r.done = r.value.Close() == nil
@@ -387,8 +396,8 @@ func (r *Reader) Close() {
 // Streams reports whether the answer is a stream of events.
 func (r *Reader) Streams() bool { return r.stream }
 
-// OwesUsage reports whether the reply of a stream has ended and its usage is still to come. It is false after
-// an error.
+// OwesUsage reports whether the reply of a stream has ended and its usage is still to come. It is false for a
+// single body and after an error.
 func (r *Reader) OwesUsage() bool {
 	_, told := r.said[Output]
 	return r.stream && r.ended && !told && !r.failed
@@ -402,8 +411,9 @@ func (r *Reader) Failure() *Failure {
 	return &r.failure
 }
 
-// Usage returns the usage so far of a call on a route. It returns false unless the usage is complete: the
-// answer has ended, or announced its end, and reported its usage.
+// Usage returns the usage so far of a call on the route of, with the number of uses of each tool with a fee. It
+// returns false unless the usage is complete: the answer has ended, or announced its end, and reported input
+// and output.
 func (r *Reader) Usage(of Route) (u Usage, whole bool) {
 	u.Tier = tierAt(r.tier, r.place)
 	u.Tokens = r.dialect.tokens(r.said)
@@ -448,7 +458,8 @@ func (d *Dialect) tokens(said map[Said]int64) (t Tokens) {
 	return t
 }
 
-// Whole reports whether the answer has ended as it should.
+// Whole reports whether the answer has ended as it should: a stream by announcing its end, another by complete
+// JSON.
 func (r *Reader) Whole() bool { return r.whole || r.done && !r.stream }
 
 // PieceTokens returns the approximate number of tokens of the streamed reply that have passed.

@@ -2,8 +2,8 @@ package dialect
 
 import "strings"
 
-// findAnthropic returns the route of Anthropic's messages, direct and on Vertex, and false for other paths.
-// Bedrock's paths are found by findBedrock.
+// findAnthropic returns the route of Anthropic's messages, direct and on Vertex, and of counting their tokens,
+// which is free. It returns false for other paths; findBedrock finds those of Bedrock.
 func findAnthropic(path string) (Route, bool) {
 	switch whole := foldedPath(path); {
 	case strings.HasSuffix(whole, "/v1/messages"):

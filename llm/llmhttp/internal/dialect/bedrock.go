@@ -2,8 +2,8 @@ package dialect
 
 import "strings"
 
-// findBedrock returns the route of a call of Bedrock's own API, with the model in the path, and false for other
-// paths.
+// findBedrock returns the route of a call of Bedrock's own API, with the unescaped model from the path;
+// counting tokens is free. It returns false for other paths.
 func findBedrock(path string) (Route, bool) {
 	rest, ok := afterLast(path, "/model/")
 	if !ok {

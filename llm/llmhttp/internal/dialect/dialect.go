@@ -80,14 +80,16 @@ func (r Route) AlwaysSearches(model string) bool {
 	return r.Injects && (strings.Contains(model, "-search-preview") || strings.Contains(model, "-search-api"))
 }
 
-// tier returns the name that prices use for a service tier, in lower case.
-func (d *Dialect) tier(name string) string {
+// priceTier returns the name that prices use for a service tier: an alias of d.Tiers replaced, and else the
+// name in lower case.
+func (d *Dialect) priceTier(name string) string {
 	name = strings.ToLower(name)
 	return cmp.Or(d.Tiers[name], name)
 }
 
-// ChargedUses returns the uses of each tool to charge: the reported ones, told. For a tool that answers do not
-// report, it returns the held uses. It is nil if there are none.
+// ChargedUses returns the number of uses to charge by tool: the reported ones, told, and the held uses of tools
+// that answers do not report. Searches of a call that holds enterprise searches count as those. It is nil
+// without any use.
 func (d *Dialect) ChargedUses(told, held map[string]int64) map[string]int64 {
 	all := map[string]int64{}
 	for tool, n := range told {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Find recognises a call by its method and its path as it is sent, still escaped. It tries each of the path's
-// Spellings. ok is false for any other request.
+// Find returns the route of a call by its method and its path as it is sent, still escaped. It tries each of
+// the path's Spellings. It returns false for any other request, as for all but POST.
 func Find(method, path string) (route Route, ok bool) {
 	if method != http.MethodPost {
 		return Route{}, false
@@ -22,15 +22,15 @@ func Find(method, path string) (route Route, ok bool) {
 	return Route{}, false
 }
 
-// Spellings returns the two ways in which servers may read a path as it is sent: with escaped and backward
-// slashes kept, or as slashes.
+// Spellings returns two unescaped, cleaned forms of a path, as servers may read it. The first keeps escaped and
+// backward slashes, the second reads both as slashes.
 func Spellings(path string) []string {
 	path = normalPath(path)
 	return []string{path, normalPath(strings.NewReplacer("%2f", "/", "%2F", "/", "\\", "/").Replace(path))}
 }
 
-// ErrorsOf returns the shape of errors that the sender of a request expects: its route's, or, for an unknown
-// route, its SDK's. It is Plain if neither is known.
+// ErrorsOf returns the shape of errors that the sender of a request expects. That is its route's or, for an
+// unknown route, its SDK's, by headers and path. It is Plain if neither is known.
 func ErrorsOf(route Route, r *http.Request) *Shape {
 	if route.Dialect != nil {
 		return route.Shape

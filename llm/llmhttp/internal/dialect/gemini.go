@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// findGemini returns the route of a call of Gemini's API, its own or Vertex's, with the model in the path, and
-// false for other paths.
+// findGemini returns the route of a call of Gemini's API, its own or Vertex's, with the model from the path;
+// counting tokens is free. It returns false for other paths.
 func findGemini(path string) (Route, bool) {
 	rest, ok := afterLast(path, "odels/") // models/ and tunedModels/
 	if !ok {

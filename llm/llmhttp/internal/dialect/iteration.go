@@ -31,9 +31,9 @@ type iterations []iteration
 // maxIterations are more than an answer has.
 const maxIterations = 16
 
-// add adds an iteration to the one of the same kind and model, or appends it. The list has at most 16; any
-// further one is added to the last.
-func (all *iterations) add(one iteration) {
+// addIteration adds the tokens of an iteration to the one of the same kind and model, or appends it. The list
+// has at most 16; it adds the tokens of further ones to the last.
+func (all *iterations) addIteration(one iteration) {
 	for i := range *all {
 		if have := &(*all)[i]; have.kind == one.kind && have.Model == one.Model || i == maxIterations-1 {
 			have.Tokens = have.plus(one.Tokens)
@@ -43,9 +43,9 @@ func (all *iterations) add(one iteration) {
 	*all = append(*all, one)
 }
 
-// splitRuns returns all tokens of an answer, and its parts that are billed for another model or apart. whole is
-// the usage that the answer reports, of the model that answered. Compactions, advice, and the output of a model
-// that declined are not in it, and are added as parts.
+// splitRuns returns all tokens of an answer, and its runs, the parts with a bill of their own. The reported
+// usage, whole, is that of the model that answered, and a run too if that is a fallback. Compactions, advice,
+// and the output of a model that declined are added as runs.
 func (all iterations) splitRuns(whole Tokens) (sum Tokens, runs []Run) {
 	fallback := ""
 	for _, i := range all {

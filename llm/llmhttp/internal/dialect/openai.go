@@ -3,7 +3,7 @@ package dialect
 import "strings"
 
 // findOpenAI returns the route of a call of OpenAI's API by the end of its path, also as Azure, Bedrock and
-// Vertex serve it. It returns false for other paths.
+// Vertex serve it. The model is Azure's deployment, if the path has one. It returns false for other paths.
 func findOpenAI(path string) (Route, bool) {
 	deployment := ""
 	if i := strings.LastIndex(lowerASCII(path), azure); i >= 0 { // it bills what the path names
@@ -115,7 +115,7 @@ var responses = compileDialect(&Dialect{
 	Tools: openAITools,
 	Tiers: openAITiers,
 	Uses:  []string{searches, remote, "file_search", "code_interpreter", "image_generation", "shell"},
-	Answer: append(tellsOf(""), append(tellsOf("response."),
+	Answer: append(responseTells(""), append(responseTells("response."),
 		Tell{Path: "delta", Said: Piece},
 		Tell{Path: "error.code", Said: ErrorName},
 		Tell{Path: "error.type", Said: ErrorName},
@@ -132,9 +132,9 @@ var responses = compileDialect(&Dialect{
 	Shape:     openAIErrors,
 })
 
-// tellsOf returns the paths of values in a response, with their meanings. prefix is the path of the response,
-// which the last event of a stream contains.
-func tellsOf(prefix string) []Tell {
+// responseTells returns the paths of values in a Response, with their meanings. They begin with prefix, the
+// path of the Response in an answer or in the last event of a stream.
+func responseTells(prefix string) []Tell {
 	return []Tell{
 		{Path: prefix + "service_tier", Said: ServedTier},
 		{Path: prefix + "usage.service_tier", Said: ServedTier},

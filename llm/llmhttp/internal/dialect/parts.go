@@ -37,8 +37,8 @@ var anywhere = []Ask{
 	{"**.prompt_cache_breakpoint.ttl", CacheTTL},
 }
 
-// compileDialect adds the common paths of prompts to the dialect's tables, compiles their paths, and returns
-// d.
+// compileDialect adds the common paths of prompts to d's request table and, for answers that may be arrays, the
+// paths in an array. It compiles both tables into d and returns d. It panics for a malformed path.
 func compileDialect(d *Dialect) *Dialect {
 	d.Request = append(d.Request[:len(d.Request):len(d.Request)], anywhere...)
 	asks := make([]string, len(d.Request))

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// afterLast returns the path behind the last mark in it, and false without a mark.
+// afterLast returns the part of path behind the last mark in it, and false without a mark.
 func afterLast(path, mark string) (rest string, ok bool) {
 	i := strings.LastIndex(path, mark)
 	if i < 0 {
@@ -24,8 +24,8 @@ func unescapeSegment(segment string) string {
 	return segment
 }
 
-// cutVerb splits "model:verb" and unescapes the model. Without a colon it returns all as the model, and
-// false.
+// cutVerb splits "model:verb" at its last colon, unescapes the model, and returns both and true. Without a
+// colon it returns all as the model, and false.
 func cutVerb(rest string) (model, verb string, ok bool) {
 	i := strings.LastIndexByte(rest, ':')
 	if i < 0 {
@@ -51,10 +51,12 @@ func normalPath(path string) string {
 	return slashes.Clean(string(plain))
 }
 
-// foldedPath returns a path in lower case and with "%2F" as "/", for servers that read both alike.
+// foldedPath returns a path with ASCII letters in lower case and "%2F" as "/", for servers that read both
+// alike.
 func foldedPath(path string) string { return strings.ReplaceAll(lowerASCII(path), "%2f", "/") }
 
-// lowerASCII returns the path with ASCII letters in lower case and each byte at its place.
+// lowerASCII returns the path with ASCII letters in lower case. It keeps every other byte, so that positions
+// stay the same.
 func lowerASCII(path string) string {
 	plain := []byte(path)
 	for i, c := range plain {

@@ -5,9 +5,9 @@ import "strings"
 // fast is a mode of service without a known price, unless the operator gives one.
 const fast = "fast"
 
-// placeOf returns the place or speed of a call after one more value: was is the one so far, is the new value.
-// A value without a price of its own, such as "global", changes nothing, and "fast" stays.
-func placeOf(was, is string) string {
+// mergePlace returns the place or speed of a call after one more value, is, in lower case; was is the one so
+// far. A value without a price of its own, such as "global", changes nothing, and "fast" stays.
+func mergePlace(was, is string) string {
 	switch is = strings.ToLower(is); is {
 	case "", "standard", "global", "auto", "not_available":
 		return was
@@ -18,8 +18,9 @@ func placeOf(was, is string) string {
 	return is
 }
 
-// tierAt returns the tier that prices a call at a place: the tier, the place if the tier is the standard one,
-// or both joined. Both together have no known price.
+// tierAt returns the name under which prices have a call's tier at a place. It is the tier, or the place if the
+// tier is the standard one or the place is "fast". Any other pair is joined by a blank, which has no known
+// price.
 func tierAt(tier, place string) string {
 	switch tier {
 	case "", "auto", "standard", "standard_only", "default":
@@ -37,9 +38,10 @@ func tierAt(tier, place string) string {
 	return tier + " " + place
 }
 
-// tierOf returns the tier of a call after one more value: was is the one so far, is the new value. Two
-// different tiers are joined, which has no known price.
-func tierOf(was, is string) string {
+// mergeTier returns the tier of a call after one more value, in lower case: was is the one so far, is the new
+// value. "" and "unspecified" change nothing. Two different tiers are joined by a blank, which has no known
+// price.
+func mergeTier(was, is string) string {
 	is = strings.ToLower(is)
 	switch {
 	case is == "unspecified" || is == "", is == "auto" && was != "":

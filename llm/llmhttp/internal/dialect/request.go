@@ -85,18 +85,19 @@ const mostPrompts = 1 << 20
 // maxModel is the longest name of a model, in bytes.
 const maxModel = 256
 
-// Read returns the model, bounds and tools in a request's body and headers. Its error names the path of a
-// malformed value and is for the sender.
+// Read returns the model, bounds and tools in a request's body and headers, and the approximate number of its
+// text tokens. It fails for malformed JSON or a malformed value. The error, for the sender, names the path of
+// that value.
 func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	r := &Request{dialect: d}
 	r.text.Add(body)
 	for name, asked := range d.Asks {
 		for _, value := range h.Values(name) {
-			_ = r.takeValue(asked, jsonscan.Event{Kind: jsonscan.String, Text: []byte(value), Len: int64(len(value))})
+			_ = r.recordValue(asked, jsonscan.Event{Kind: jsonscan.String, Text: []byte(value), Len: int64(len(value))})
 		}
 	}
 	s := jsonscan.New(d.asks, jsonscan.Options{Capture: maxModel, Strict: true}, func(e jsonscan.Event) error {
-		if err := r.takeValue(d.Request[e.Path].Asked, e); err != nil {
+		if err := r.recordValue(d.Request[e.Path].Asked, e); err != nil {
 			return fmt.Errorf("%s %w", d.Request[e.Path].Path, err)
 		}
 		return nil
@@ -112,9 +113,9 @@ func (d *Dialect) Read(body []byte, h http.Header) (*Request, error) {
 	return r, nil
 }
 
-// takeValue records one value of the request. The argument what is its meaning. It fails for a value of the
-// wrong type or length.
-func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
+// recordValue records one value of the request in r, by its meaning; of repeated counts the largest holds. It
+// fails for a value of the wrong type or length. A null counts as missing.
+func (r *Request) recordValue(what Asked, e jsonscan.Event) (err error) {
 	if e.Kind == jsonscan.Null {
 		r.declineUsage(what, e, "null")
 		return nil
@@ -125,12 +126,12 @@ func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 	case Tier:
 		var is string
 		if is, err = decodeText(e); err == nil {
-			r.Tier = tierOf(r.Tier, r.dialect.tier(is))
+			r.Tier = mergeTier(r.Tier, r.dialect.priceTier(is))
 		}
 	case Place:
 		var is string
 		if is, err = decodeText(e); err == nil {
-			r.place = placeOf(r.place, is)
+			r.place = mergePlace(r.place, is)
 		}
 	case MaxOutput:
 		err = raiseCount(&r.MaxOutput, e)
@@ -155,13 +156,13 @@ func (r *Request) takeValue(what Asked, e jsonscan.Event) (err error) {
 			r.OptionsAt = e.Offset + 1
 		}
 	default:
-		err = r.takePart(what, e)
+		err = r.recordPart(what, e)
 	}
 	return err
 }
 
-// declineUsage records the place of a word, null or false, that declines the usage of a stream, so that it
-// can be replaced.
+// declineUsage records in r.Declines the place of a word, null or false, that declines the usage of a stream,
+// and its replacement. Other meanings do nothing.
 func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	switch what {
 	case Options:
@@ -171,9 +172,9 @@ func (r *Request) declineUsage(what Asked, e jsonscan.Event, word string) {
 	}
 }
 
-// takePart records a value about a part of the prompt. It passes values about tools to takeTool and returns
-// its error.
-func (r *Request) takePart(what Asked, e jsonscan.Event) error {
+// recordPart records a value about a part of the prompt in r: its caching, sound, data or item. It passes other
+// values to recordTool and returns the error of that.
+func (r *Request) recordPart(what Asked, e jsonscan.Event) error {
 	if e.Kind == jsonscan.End {
 		r.countPart(what)
 		return nil
@@ -198,18 +199,18 @@ func (r *Request) takePart(what Asked, e jsonscan.Event) error {
 	case ItemID:
 		r.item.id = string(e.Text)
 	default:
-		return r.takeTool(what, e)
+		return r.recordTool(what, e)
 	}
 	return nil
 }
 
-// takeTool records a value of a tool, or of another feature with a fee. It fails for a malformed number of
-// uses.
-func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
+// recordTool records a value of a tool, or of another feature with a fee, in r. A feature without a bound gets
+// 0 uses, which means unbounded. It fails only for a malformed number of uses.
+func (r *Request) recordTool(what Asked, e jsonscan.Event) error {
 	switch what {
 	case Tool:
 		if e.Kind != jsonscan.Object {
-			r.tools.add(Fee{Tool: unknown}, 0)
+			r.tools.addTool(Fee{Tool: unknown}, 0)
 		}
 	case ToolType:
 		r.tool.kind = unknown
@@ -219,36 +220,36 @@ func (r *Request) takeTool(what Asked, e jsonscan.Event) error {
 	case ToolUses:
 		return raiseCount(&r.tool.uses, e)
 	case ToolKey:
-		r.tools.add(feeOf(r.dialect.Tools, string(e.Key)), 0)
+		r.tools.addTool(toolFee(r.dialect.Tools, string(e.Key)), 0)
 	case AddedTool:
-		r.tools.add(feeOf(r.dialect.Tools, string(e.Text)), 0)
+		r.tools.addTool(toolFee(r.dialect.Tools, string(e.Text)), 0)
 	case Fallback:
 		if e.Kind == jsonscan.String || e.Kind == jsonscan.Object {
-			r.tools.add(Fee{Tool: fallback}, 1)
+			r.tools.addTool(Fee{Tool: fallback}, 1)
 		}
 	case Agents:
 		if e.Kind != jsonscan.False {
-			r.tools.add(Fee{Tool: agents}, 0)
+			r.tools.addTool(Fee{Tool: agents}, 0)
 		}
 	case Search:
-		r.tools.add(Fee{Tool: searches}, 0)
+		r.tools.addTool(Fee{Tool: searches}, 0)
 	case RemoteTools:
-		r.tools.add(Fee{Tool: remote}, 0)
+		r.tools.addTool(Fee{Tool: remote}, 0)
 	case StoredPrompt:
 		r.Parts++
-		r.tools.add(Fee{Tool: storedPrompt}, 1)
+		r.tools.addTool(Fee{Tool: storedPrompt}, 1)
 	case Guardrail:
-		r.tools.add(Fee{Tool: guardrail}, 1)
+		r.tools.addTool(Fee{Tool: guardrail}, 1)
 	}
 	return nil
 }
 
-// countPart counts a tool or input item once all its values are read: the fee and uses of a tool, and one part
-// of the prompt for an item that refers to an earlier response. Other items add nothing here.
+// countPart adds a tool or input item to r once all its values are read, and clears it. A tool adds its fee and
+// uses, an item that refers to an earlier Response one part of the prompt. Other items add nothing.
 func (r *Request) countPart(what Asked) {
 	switch what {
 	case Tool:
-		r.tools.add(feeOf(r.dialect.Tools, r.tool.kind), r.tool.uses)
+		r.tools.addTool(toolFee(r.dialect.Tools, r.tool.kind), r.tool.uses)
 		r.tool = tool{}
 	case Item:
 		if r.item.isReference() {
@@ -258,8 +259,8 @@ func (r *Request) countPart(what Asked) {
 	}
 }
 
-// addData counts a part of the prompt with its data in the body. Base64 data, recognised because it has no
-// blanks, is not counted as text.
+// addData adds one to the prompt's parts for a part with its data in the body. It takes base64 data, which has
+// no blanks, off the count of text. It ignores values that are not strings.
 func (r *Request) addData(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return
@@ -270,8 +271,8 @@ func (r *Request) addData(e jsonscan.Event) {
 	r.Parts++
 }
 
-// addLink counts a part of the prompt that is named by a URL. The data in a "data:" URL is not counted as
-// text.
+// addLink adds one to the prompt's parts for a part given by a URL or an id. It takes the data in a "data:" URL
+// off the count of text. It ignores values that are not strings.
 func (r *Request) addLink(e jsonscan.Event) {
 	if e.Kind != jsonscan.String {
 		return
@@ -282,8 +283,8 @@ func (r *Request) addLink(e jsonscan.Event) {
 	r.Parts++
 }
 
-// setBounds computes the bounds that depend on the whole body: the choices of all prompts, the tier at its
-// place, and the uses of tools.
+// setBounds sets in r the bounds that depend on the whole body: the choices of all prompts, the tier at its
+// place, and tool uses.
 func (r *Request) setBounds() {
 	if r.prompts > 1 {
 		r.Choices = min(max(1, r.Choices), mostPrompts) * min(r.prompts, mostPrompts)
@@ -293,14 +294,15 @@ func (r *Request) setBounds() {
 	r.Tools = r.tools.uses
 }
 
-// Search adds web searches without a bound to the request's tools.
-func (r *Request) Search() {
-	r.tools.add(Fee{Tool: searches}, 0)
+// AddSearches adds web searches to the request's tools, with 0 uses, which means unbounded.
+func (r *Request) AddSearches() {
+	r.tools.addTool(Fee{Tool: searches}, 0)
 	r.tools.setBounds(0)
 	r.Tools = r.tools.uses
 }
 
-// dropBase64 takes n bytes of base64 off the count.
+// dropBase64 takes n bytes of base64 off the counts of bytes, as one sixth digits and signs and the rest
+// letters.
 func (t *Text) dropBase64(n int64) { // base64 is letters for the most part
 	dense := min(n/6, t.dense)
 	t.dense, t.letters = t.dense-dense, max(0, t.letters-(n-dense))
@@ -328,7 +330,8 @@ func decodeBool(e jsonscan.Event) (bool, error) {
 	return e.Kind == jsonscan.True, nil
 }
 
-// raiseCount raises *to to the number of e if that is larger. It fails unless e is a plain whole number.
+// raiseCount sets *to to the number of e if that is larger. It fails unless e is a whole number from 0 to 2^53
+// in plain digits.
 func raiseCount(to *int64, e jsonscan.Event) error {
 	n, err := e.Int()
 	if err != nil {

@@ -52,8 +52,8 @@ type Shape struct {
 	TooLarge []string
 }
 
-// Answer returns the status, headers and body of a refusal in the provider's shape. The headers tell its SDKs
-// whether and when to retry.
+// Answer returns the HTTP status, headers and JSON body of a refusal in the provider's shape. Headers, and for
+// some SDKs status and name too, are chosen so that the SDK retries after Wait exactly if refusal.Again.
 func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte) {
 	status, name := refusal.Status, s.names[refusal.Status]
 	if own, ok := s.status[status]; ok {
@@ -82,7 +82,8 @@ func (s *Shape) Answer(refusal Refusal) (status int, h http.Header, body []byte)
 	return status, h, body
 }
 
-// StatusOf returns the HTTP status of an error inside a stream, 0 if it is unknown.
+// StatusOf returns the HTTP status of an error inside a stream: that of the first known name, else the one in
+// the error. It is 0 if unknown.
 func (s *Shape) StatusOf(f *Failure) int {
 	for _, name := range f.Names {
 		if status := s.Events[name]; status != 0 {
@@ -92,12 +93,13 @@ func (s *Shape) StatusOf(f *Failure) int {
 	return f.Status
 }
 
-// Curable reports whether a wait may cure an error: its names are not among Final.
-func (s *Shape) Curable(f *Failure) bool {
+// IsCurable reports whether a wait may cure an error: none of its names is in Final. It is true for nil.
+func (s *Shape) IsCurable(f *Failure) bool {
 	return f == nil || !slices.ContainsFunc(f.Names, func(name string) bool { return slices.Contains(s.Final, name) })
 }
 
-// RefusesRequest reports whether a 429 concerns its request alone, as one that is too large.
+// RefusesRequest reports whether a 429 concerns its request alone, such as one that is too large, by its
+// message. It is false for nil.
 func (s *Shape) RefusesRequest(f *Failure) bool {
 	return f != nil && slices.ContainsFunc(s.TooLarge, func(part string) bool { return strings.Contains(f.Message, part) })
 }

@@ -3,7 +3,8 @@ package dialect
 // Text counts bytes by the tokens that tokenizers make of them. The zero value is empty.
 type Text struct{ letters, dense, wide int64 }
 
-// Add counts the bytes of b by their kinds: letters, digits and signs, and bytes beyond ASCII.
+// Add adds the bytes of b to the counts of their kinds: letters and blanks, digits and signs, and bytes beyond
+// ASCII.
 func (t *Text) Add(b []byte) {
 	var dense, wide int
 	for _, c := range b {
@@ -15,8 +16,8 @@ func (t *Text) Add(b []byte) {
 	t.wide += int64(wide)
 }
 
-// Tokens returns the approximate number of tokens of the counted bytes. It is one for four letters, for two
-// digits or signs, and for three bytes beyond ASCII.
+// Tokens returns the approximate number of tokens of the counted bytes. It is one for four letters or blanks,
+// for two digits or signs, and for three bytes beyond ASCII.
 func (t *Text) Tokens() int64 {
 	return (3*t.letters + 6*t.dense + 4*t.wide + 11) / 12
 }

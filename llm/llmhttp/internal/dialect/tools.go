@@ -71,16 +71,17 @@ func mergeFees(tables ...map[string]Fee) map[string]Fee {
 	return all
 }
 
-// feeOf returns the fee of a tool, by its type or key, from a table of known tools. An unknown tool has its
-// own name as its price's name.
-func feeOf(table map[string]Fee, kind string) Fee {
+// toolFee returns the fee of a tool, by its type or key, from a table of known tools. An unknown tool gets its
+// own plain name as its name in prices, so that it has no price.
+func toolFee(table map[string]Fee, kind string) Fee {
 	if fee, ok := table[withoutDate(kind)]; ok {
 		return fee
 	}
 	return Fee{Tool: plainName(withoutDate(kind))}
 }
 
-// withoutDate returns a tool's type without the date of its version, such as _20250305.
+// withoutDate returns a tool's type without the date of its version, such as _20250305. A type without a date
+// is unchanged.
 func withoutDate(kind string) string {
 	name := strings.TrimRight(kind, "0123456789_")
 	if date := kind[len(name):]; strings.HasPrefix(date, "_") && len(strings.ReplaceAll(date, "_", "")) == len("20250305") {
@@ -89,7 +90,8 @@ func withoutDate(kind string) string {
 	return kind
 }
 
-// plainName returns a name from a request if a message may repeat it, else "unknown".
+// plainName returns a name from a request if a message may repeat it: at most 64 letters, digits, "_", "-" and
+// ".". Any other name becomes "unknown".
 func plainName(name string) string {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.", r)
@@ -112,9 +114,9 @@ type tools struct {
 	unbounded map[string]bool
 }
 
-// add adds the uses of a tool with a fee. If uses is 0 and the fee has no bound, the number of its uses is
-// unbounded for the whole request. A free tool changes nothing.
-func (t *tools) add(fee Fee, uses int64) {
+// addTool adds the uses of a tool with a fee to t. If uses is 0, it takes the fee's bound, and without one the
+// tool becomes unbounded for the whole request. A free tool changes nothing.
+func (t *tools) addTool(fee Fee, uses int64) {
 	if fee.Tool == "" {
 		return
 	}
@@ -128,8 +130,8 @@ func (t *tools) add(fee Fee, uses int64) {
 	t.uses[fee.Tool] += min(uses, mostUses)
 }
 
-// setBounds sets the uses of each unbounded tool to all, the request's bound on all tool uses; 0 if it has
-// none.
+// setBounds sets the uses of each unbounded tool to all, the request's bound on all tool uses. With an all of 0
+// they stay unbounded.
 func (t *tools) setBounds(all int64) {
 	for name, unbounded := range t.unbounded {
 		if unbounded {
@@ -141,8 +143,9 @@ func (t *tools) setBounds(all int64) {
 // mostUses exceeds the uses of one tool in a call.
 const mostUses = 1 << 20
 
-// Results returns the most results that the tools of a request can bring. An unbounded tool counts as one.
-func Results(tools map[string]int64) (n int64) {
+// MostResults returns the most results that the tools of a request can bring, given the most uses of each. An
+// unbounded tool counts as one.
+func MostResults(tools map[string]int64) (n int64) {
 	for _, uses := range tools {
 		n = min(n+max(1, uses), mostUses)
 	}

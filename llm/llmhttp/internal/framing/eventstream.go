@@ -65,11 +65,11 @@ var sizes = [...]int{0, 0, 1, 2, 4, 8, -1, -1, 8, 16}
 
 const stringType = 7
 
-// NewEventStream makes a reader that reports events to a sink.
+// NewEventStream makes a reader of an AWS event stream that reports events to a sink. Write feeds it.
 func NewEventStream(s Sink) *EventStream { return &EventStream{sink: s, need: preludeSize} }
 
-// Write reads the next bytes of the stream and reports its events to the sink. It fails with ErrCRC or
-// ErrFrame, and from then on always.
+// Write reads the next bytes of the stream and reports its events to the sink. After a wrong checksum or a
+// malformed frame it fails with ErrCRC or ErrFrame, then and always. It returns the number of bytes read.
 func (e *EventStream) Write(b []byte) (int, error) {
 	done := 0
 	for done < len(b) && e.err == nil {
@@ -95,8 +95,8 @@ func (e *EventStream) Write(b []byte) (int, error) {
 	return done, e.err
 }
 
-// handlePart handles the complete part of a message in e.buf, reports it to the sink, and selects the next
-// part. It sets e.err for a malformed message.
+// handlePart evaluates the complete part of a message in e.buf, reports the end of the event after the last
+// part, and selects the next part. It sets e.err for a malformed message.
 func (e *EventStream) handlePart() {
 	b := e.buf.buf
 	switch e.at {
@@ -142,8 +142,8 @@ func (e *EventStream) beginMessage(b []byte) {
 	}
 }
 
-// expectPart selects at as the next part of the message, with n bytes. It sets e.err if the headers have fewer
-// bytes left.
+// expectPart selects at as the next part of the message's headers, with n bytes. It sets e.err if the headers
+// have fewer bytes left.
 func (e *EventStream) expectPart(at part, n int) {
 	if n > e.headers {
 		e.err = ErrFrame

@@ -34,7 +34,7 @@ type text struct {
 // clear empties the text and keeps its memory.
 func (t *text) clear() { t.buf = t.buf[:0] }
 
-// add appends p as far as maxText allows, and drops the rest.
+// add appends p up to maxText bytes in all, and drops the rest.
 func (t *text) add(p []byte) { t.buf = append(t.buf, p[:min(len(p), maxText-len(t.buf))]...) }
 
 // String returns the text. A repeated text is not allocated again.

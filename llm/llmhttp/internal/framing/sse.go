@@ -44,10 +44,11 @@ const byteOrderMark = "\xEF\xBB\xBF"
 // lineFeed joins data lines.
 var lineFeed = []byte{'\n'}
 
-// NewSSE makes a reader that reports events to a sink.
+// NewSSE makes a reader of server-sent events that reports events to a sink. Write feeds it.
 func NewSSE(s Sink) *SSE { return &SSE{sink: s} }
 
-// Write reads the next bytes of the stream and reports its events to the sink. It never fails.
+// Write reads the next bytes of the stream and reports its events to the sink. It reads all of b and never
+// fails.
 func (s *SSE) Write(b []byte) (int, error) {
 	lf := -1 // where the next LF is
 	for i := 0; i < len(b); {
@@ -62,7 +63,7 @@ func (s *SSE) Write(b []byte) (int, error) {
 			lf = i + countBefore(b[i:], '\n')
 		}
 		end := i + countBefore(b[i:lf], '\r')
-		s.line(b[i:end])
+		s.readLine(b[i:end])
 		if end < len(b) {
 			s.afterCR = b[end] == '\r'
 			s.endLine()
@@ -72,10 +73,11 @@ func (s *SSE) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// line reads a piece of a line, without its end, and passes data to the sink.
-func (s *SSE) line(p []byte) {
+// readLine reads a piece of a line, without its end: it stores a field's name or an event's name, and passes
+// data to the sink.
+func (s *SSE) readLine(p []byte) {
 	for ; s.at == inName && len(p) > 0; p = p[1:] {
-		s.nameByte(p[0])
+		s.readNameByte(p[0])
 	}
 	if len(p) == 0 {
 		return
@@ -94,9 +96,9 @@ func (s *SSE) line(p []byte) {
 	}
 }
 
-// nameByte reads a byte of a field's name, or the colon behind it. It skips a byte order mark at the
-// beginning of the stream.
-func (s *SSE) nameByte(c byte) {
+// readNameByte reads a byte of a field's name, or the colon behind it, which ends the name. It skips a byte
+// order mark at the beginning of the stream, and drops bytes of a name beyond six.
+func (s *SSE) readNameByte(c byte) {
 	if s.mark < len(byteOrderMark) {
 		if c != byteOrderMark[s.mark] {
 			s.mark = len(byteOrderMark)
@@ -114,8 +116,8 @@ func (s *SSE) nameByte(c byte) {
 	}
 }
 
-// endName recognises the field of a complete name. For data it begins an event, or adds a line feed to the
-// one begun.
+// endName recognises the field of a complete name. For data it begins an event at the sink, or passes a line
+// feed as its next data. It ignores fields other than data and event.
 func (s *SSE) endName() {
 	s.at = afterColon
 	switch string(s.name[:s.n]) {
@@ -133,8 +135,8 @@ func (s *SSE) endName() {
 	}
 }
 
-// endLine ends a line. It stores the name of the event, or ends a field without a colon. An empty line
-// ends the event, if it had data.
+// endLine ends a line: it stores the name of the event, or ends a field without a colon. An empty line ends the
+// event at the sink, if it had data, and clears the event's name.
 func (s *SSE) endLine() {
 	switch {
 	case s.at == inName && s.n == 0:
@@ -151,7 +153,7 @@ func (s *SSE) endLine() {
 	s.at, s.n, s.field, s.mark = inName, 0, other, len(byteOrderMark)
 }
 
-// countBefore returns the number of bytes before the first c, all of b without one.
+// countBefore returns the number of bytes before the first c, and the length of b without one.
 func countBefore(b []byte, c byte) int {
 	if i := bytes.IndexByte(b, c); i >= 0 {
 		return i

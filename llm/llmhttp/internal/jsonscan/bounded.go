@@ -9,7 +9,7 @@ type bounded struct {
 	most int
 }
 
-// add appends p as far as the buffer has room, and drops the rest.
+// add appends p up to the buffer's limit, and drops the rest.
 func (t *bounded) add(p []byte) {
 	t.b = append(t.b, p[:min(len(p), t.most-len(t.b))]...)
 }
@@ -20,7 +20,7 @@ func (t *bounded) empty() *bounded {
 	return t
 }
 
-// release frees the memory that one large value took.
+// release frees the buffer's memory and content if it is above 16 KiB, as after one large value.
 func (t *bounded) release() {
 	if cap(t.b) > kept {
 		t.b = nil

@@ -14,7 +14,7 @@ type SyntaxError struct {
 	Reason string // the mistake
 }
 
-// Error names the byte and the mistake.
+// Error returns a text with the byte offset and the mistake.
 func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("jsonscan: at byte %d: %s", e.Offset, e.Reason)
 }
@@ -24,5 +24,5 @@ type DuplicateError struct {
 	Path string // leads to the key, with the first spelling of each
 }
 
-// Error names the path of the repeated key.
+// Error returns a text with the path of the repeated key.
 func (e *DuplicateError) Error() string { return "jsonscan: " + e.Path + " is there twice" }

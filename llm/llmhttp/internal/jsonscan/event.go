@@ -39,8 +39,9 @@ type Event struct {
 
 var errNotWhole = errors.New("jsonscan: not a whole number from 0 to 2^53 in plain digits")
 
-// Int returns the value of a number from 0 to 2^53 that is written in digits alone. It refuses the forms on
-// which parsers may differ: signs, fractions, exponents, leading zeros and larger numbers.
+// Int returns the value of a number from 0 to 2^53 that is written in digits alone. It fails for the forms on
+// which parsers may differ (signs, fractions, exponents, leading zeros), for larger numbers and for other
+// kinds.
 func (e Event) Int() (int64, error) {
 	const most = 1 << 53
 	plain := len(e.Text) == 1 || len(e.Text) > 1 && e.Text[0] != '0'

@@ -64,7 +64,7 @@ func Compile(paths ...string) *Paths {
 			key := strings.TrimRight(part, "[]")
 			arrays := part[len(key):]
 			if i > 0 || key != "" || arrays == "" {
-				at = p.child(at, key, path)
+				at = p.addChild(at, key, path)
 				if rest != path {
 					at.bit = 0
 				}
@@ -83,9 +83,9 @@ func Compile(paths ...string) *Paths {
 	return p
 }
 
-// child returns the node of a key below n, as a path writes it with all spellings, and adds it if it is new.
-// It panics if the key is malformed or spelled differently than in another path.
-func (p *Paths) child(n *node, key, path string) *node {
+// addChild returns the node of a key below n, as a path writes it with all spellings, and adds it if it is new.
+// It panics with the path if the key is malformed or spelled differently than in another path.
+func (p *Paths) addChild(n *node, key, path string) *node {
 	if key == "*" {
 		p.longest = max(p.longest, longestOther-1)
 		if n.other == nil {
@@ -94,13 +94,13 @@ func (p *Paths) child(n *node, key, path string) *node {
 		return n.other
 	}
 	spellings := strings.Split(key, "|")
-	if c := n.childOf([]byte(spellings[0])); c != nil && c.written == key {
+	if c := n.listedChild([]byte(spellings[0])); c != nil && c.written == key {
 		return c
 	}
 	c := &node{name: strings.TrimPrefix(n.name+"."+spellings[0], "."), written: key, path: none, bit: 1 << len(n.keys)}
 	for _, spelling := range spellings {
 		bad := spelling == "" || strings.ContainsAny(spelling, "[]") || !utf8.ValidString(spelling)
-		panicIf(bad || n.childOf([]byte(spelling)) != nil, path)
+		panicIf(bad || n.listedChild([]byte(spelling)) != nil, path)
 		n.keys = append(n.keys, spelled{spelling, c})
 		n.lengths |= 1 << min(len(spelling), 63)
 		p.longest = max(p.longest, len(spelling))
@@ -116,16 +116,16 @@ func panicIf(wrong bool, path string) {
 	}
 }
 
-// childBelow returns the node of a key in an object at node n, by any of its spellings. It is nil if no path
-// goes there.
+// childBelow returns the node of a key in an object at node n. A path with the key comes first, then one with
+// "*", then one at any depth. It is nil if no path goes there; n may be nil.
 func (p *Paths) childBelow(n *node, key []byte) *node {
-	if c := n.childOf(key); c != nil {
+	if c := n.listedChild(key); c != nil {
 		return c
 	}
 	if n != nil && n.other != nil {
 		return n.other
 	}
-	return p.anywhere.childOf(key)
+	return p.anywhere.listedChild(key)
 }
 
 // hasKey reports whether any key of an object at node n may be on a path, so that keys must be read.
@@ -133,8 +133,9 @@ func (p *Paths) hasKey(n *node) bool {
 	return p.anywhere != nil || n != nil && (len(n.keys) > 0 || n.other != nil)
 }
 
-// childOf returns the node of the key, in any spelling, that is listed below n, nil if it is not.
-func (n *node) childOf(key []byte) *node {
+// listedChild returns the node of the key, in any spelling, that is listed below n. It is nil if it is not, and
+// for a nil n.
+func (n *node) listedChild(key []byte) *node {
 	if n == nil || n.lengths>>min(len(key), 63)&1 == 0 {
 		return nil
 	}
@@ -146,13 +147,14 @@ func (n *node) childOf(key []byte) *node {
 	return nil
 }
 
-// elementOf returns the node of the elements of an array at n, nil if no path goes there.
-func (n *node) elementOf() *node {
+// elementNode returns the node of the elements of an array at n. It is nil if no path goes there, and for a nil
+// n.
+func (n *node) elementNode() *node {
 	if n == nil {
 		return nil
 	}
 	return n.element
 }
 
-// isReported reports whether a path ends at n.
+// isReported reports whether a path ends at n, so that its value is an event. It is false for nil.
 func (n *node) isReported() bool { return n != nil && n.path != none }

@@ -8,8 +8,8 @@ type runes struct {
 	n    int               // how many bytes of it there are
 }
 
-// continuesUTF8 checks the next piece of a text and reports whether it is valid UTF-8 so far. A rune that b
-// cuts is held for the next piece.
+// continuesUTF8 checks the next piece of a text and reports whether it is valid UTF-8 so far. It stores a rune
+// that the end of b cuts, to check it with the next piece.
 func (r *runes) continuesUTF8(b []byte) bool {
 	for r.n > 0 && len(b) > 0 {
 		r.held[r.n] = b[0]

@@ -6,7 +6,7 @@ import "strings"
 const bom = "\xef\xbb\xbf"
 
 // readWord reads the rest of null, true, false or a byte order mark from b, and returns the number of bytes
-// read. At the end of a word it reports the value.
+// read. At the end of a word it reports the value. Other bytes set s.err.
 func (s *Scanner) readWord(b []byte) int {
 	n := 0
 	for ; n < len(b) && s.rest != ""; n++ {
@@ -44,7 +44,7 @@ const (
 // mayEnd reports whether a number may end with p.
 func (p part) mayEnd() bool { return p == zero || p == integer || p == fraction || p == power }
 
-// partAfter returns the part of a number to which c belongs after a byte of part p, noPart if c cannot
+// partAfter returns the part of a number to which c belongs if it follows a byte of part p; noPart if c cannot
 // follow.
 func (p part) partAfter(c byte) part {
 	switch {
@@ -66,7 +66,7 @@ func (p part) partAfter(c byte) part {
 }
 
 // readNumber reads a number up to the byte after it, and returns the number of bytes read. At the end it
-// reports the value.
+// reports the value. A malformed number sets s.err.
 func (s *Scanner) readNumber(b []byte) int {
 	n := 0
 	for ; n < len(b); n++ {

@@ -52,8 +52,8 @@ type start struct {
 	at    *node
 }
 
-// New makes a scanner that calls found for each value at one of the paths. An error of found ends
-// the reading.
+// New makes a scanner of one JSON value that calls found for each value at one of the paths, as Write reads it.
+// An error of found ends the reading. Capture defaults to 256 bytes.
 func New(p *Paths, o Options, found func(Event) error) *Scanner {
 	if o.Capture <= 0 {
 		o.Capture = 256
@@ -65,7 +65,8 @@ func New(p *Paths, o Options, found func(Event) error) *Scanner {
 	return s
 }
 
-// Reset makes s ready for the next value.
+// Reset makes s ready for the next value: it clears the error and the position, and keeps the known start and
+// small buffers.
 func (s *Scanner) Reset() {
 	s.err, s.off, s.state, s.at, s.stack = nil, 0, wantValue, s.paths.root, s.stack[:0]
 	s.fresh = !s.options.Strict
@@ -79,7 +80,7 @@ func (s *Scanner) Write(b []byte) (int, error) {
 	n := s.skipStart(b)
 	for n < len(b) && s.err == nil {
 		if s.fresh && s.state == wantValue && s.at.isReported() {
-			s.noteStart(b[:n])
+			s.storeStart(b[:n])
 		}
 		read := s.step(b[n:])
 		n += read
@@ -103,9 +104,9 @@ func (s *Scanner) skipStart(b []byte) int {
 // maxStart bounds the stored start, in bytes.
 const maxStart = 1 << 10
 
-// noteStart stores the beginning b of a value and the state after it for skipStart. It stores it only if it
-// came in one piece of at most 1 KiB.
-func (s *Scanner) noteStart(b []byte) {
+// storeStart stores the beginning b of a value and the state after it for skipStart, once for each value. It
+// stores nothing unless the beginning came in one piece of at most 1 KiB.
+func (s *Scanner) storeStart(b []byte) {
 	s.fresh = false
 	if s.off == int64(len(b)) && len(b) <= maxStart {
 		s.start.text, s.start.stack, s.start.at = append(s.start.text[:0], b...), append(s.start.stack[:0], s.stack...), s.at
@@ -152,8 +153,8 @@ func (s *Scanner) fail(n int, reason string) int {
 	return n
 }
 
-// emitValue calls found with the event and keeps its error, if a path ends at n. Events at other nodes are
-// dropped.
+// emitValue calls found with the event, if a path ends at n, and stores its error in s.err. It drops events at
+// other nodes.
 func (s *Scanner) emitValue(n *node, e Event) {
 	if !n.isReported() {
 		return

@@ -16,7 +16,8 @@ type str struct {
 }
 
 // readString reads a string up to its quote or the next escape, and returns the number of bytes read. At the
-// quote it ends the key or reports the value.
+// quote it ends the key or reports the value. A control character, and in strict reading invalid UTF-8, sets
+// s.err.
 func (s *Scanner) readString(b []byte) int {
 	n := countPlain(b)
 	if n > 0 && !s.endPair() {
@@ -43,8 +44,8 @@ func (s *Scanner) readString(b []byte) int {
 	return n + 1
 }
 
-// putPiece adds decoded bytes to the buffer of the current string, and passes them to Options.Chunk if it is
-// a value at a path.
+// putPiece appends decoded bytes to the buffer of the current string, and passes them to Options.Chunk if it is
+// a value at a path. It drops them if the string is not wanted.
 func (s *Scanner) putPiece(b []byte) {
 	if s.to == nil || len(b) == 0 {
 		return
@@ -55,11 +56,11 @@ func (s *Scanner) putPiece(b []byte) {
 	}
 }
 
-// putRune adds a rune that was escaped.
+// putRune appends the rune of an escape to the current string, as putPiece does.
 func (s *Scanner) putRune(r rune) { s.putPiece(utf8.AppendRune(s.one[:0], r)) }
 
-// endPair writes U+FFFD for a surrogate without its second half. In strict reading it fails instead and
-// returns false.
+// endPair appends U+FFFD for a first half of a surrogate pair without its second, and returns true, also
+// without a half. In strict reading such a half sets s.err, and it returns false.
 func (s *Scanner) endPair() bool {
 	if s.str.high == 0 {
 		return true
@@ -73,7 +74,8 @@ func (s *Scanner) endPair() bool {
 	return true
 }
 
-// readEscape reads the character after a backslash, and returns the number of bytes read.
+// readEscape reads the character c after a backslash, and returns the number of bytes read, 0 or 1. An unknown
+// escape sets s.err.
 func (s *Scanner) readEscape(c byte) int {
 	s.state = inString
 	i := strings.IndexByte(`"\/bfnrt`, c)
@@ -88,8 +90,8 @@ func (s *Scanner) readEscape(c byte) int {
 	return 1
 }
 
-// readCode reads one hexadecimal digit of an escape \u, and returns the number of bytes read. After the
-// fourth it adds the rune.
+// readCode reads one hexadecimal digit of an escape \u, and returns the number of bytes read, 0 or 1. After the
+// fourth it appends the rune. Another character sets s.err.
 func (s *Scanner) readCode(c byte) int {
 	i := strings.IndexByte("0123456789abcdef", c|0x20) // of digits, too, that bit is set
 	if i < 0 || c < '0' {
@@ -104,7 +106,8 @@ func (s *Scanner) readCode(c byte) int {
 	return 1
 }
 
-// endCode adds the rune r of an escape \u. It keeps the first half of a surrogate pair until the next escape.
+// endCode appends the rune r of an escape \u to the string. It keeps the first half of a surrogate pair until
+// the next escape.
 func (s *Scanner) endCode(r rune) {
 	low := 0xdc00 <= r && r <= 0xdfff
 	switch {

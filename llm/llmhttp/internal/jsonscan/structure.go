@@ -35,7 +35,7 @@ var wanted = [...]string{
 }
 
 // readPunctuation reads the byte that begins or separates values, or a whole key or value, and returns the
-// number of bytes read. It fails if the byte cannot come in this state.
+// number of bytes read. It sets s.err if the byte cannot come in this state.
 func (s *Scanner) readPunctuation(b []byte) int {
 	c := b[0]
 	switch s.state {
@@ -45,10 +45,10 @@ func (s *Scanner) readPunctuation(b []byte) int {
 		if c != ']' {
 			return s.beginValue(b)
 		}
-		return s.close(c)
+		return s.closeContainer(c)
 	case firstKey:
 		if c == '}' {
-			return s.close(c)
+			return s.closeContainer(c)
 		}
 		fallthrough
 	case wantKey:
@@ -63,9 +63,9 @@ func (s *Scanner) readPunctuation(b []byte) int {
 	case afterValue:
 		switch {
 		case c != ',':
-			return s.close(c)
+			return s.closeContainer(c)
 		case s.top().end == ']':
-			s.state, s.at = wantValue, s.top().node.elementOf()
+			s.state, s.at = wantValue, s.top().node.elementNode()
 		default:
 			s.state = wantKey
 		}
@@ -74,8 +74,9 @@ func (s *Scanner) readPunctuation(b []byte) int {
 	return s.fail(0, wanted[s.state])
 }
 
-// close ends the innermost object or array if c is its closing byte, and reports its end. Otherwise it fails.
-func (s *Scanner) close(c byte) int {
+// closeContainer ends the innermost object or array if c is its closing byte, reports its end, and returns 1.
+// Otherwise it sets s.err and returns 0.
+func (s *Scanner) closeContainer(c byte) int {
 	if c != s.top().end {
 		return s.fail(0, wanted[s.state])
 	}
@@ -94,17 +95,17 @@ func countBlanks(b []byte) int {
 	return n
 }
 
-// beginValue begins the value at b[0] and returns the number of bytes read. That is 0 for a number or word, which
-// the next step reads.
+// beginValue begins the value at b[0] and returns the number of bytes read, all of a plain complete one. It is
+// 0 for a number or word that the next step reads, and for a byte that begins no value, which sets s.err.
 func (s *Scanner) beginValue(b []byte) int {
 	c := b[0]
 	switch {
 	case c == '{':
-		return s.open(firstKey, Object, '}')
+		return s.openContainer(firstKey, Object, '}')
 	case c == '[':
-		return s.open(firstElement, Array, ']')
+		return s.openContainer(firstElement, Array, ']')
 	}
-	if n := s.readWhole(b); n > 0 {
+	if n := s.readWholeScalar(b); n > 0 {
 		return n
 	}
 	s.to, s.begun = nil, s.off
@@ -128,9 +129,9 @@ func (s *Scanner) beginValue(b []byte) int {
 	return 0
 }
 
-// wholeKey reads complete members of an object in b that are on no path, and then the next key on a path. It
-// returns the number of bytes read, 0 in strict reading.
-func (s *Scanner) wholeKey(b []byte) int {
+// readWholeKeys reads complete, plain members of an object in b that are on no path, and then the next key on a
+// path. It returns the number of bytes read, 0 in strict reading or if the first key is not complete and plain.
+func (s *Scanner) readWholeKeys(b []byte) int {
 	if s.options.Strict {
 		return 0
 	}
@@ -163,9 +164,9 @@ func (s *Scanner) wholeKey(b []byte) int {
 	}
 }
 
-// readWhole reads and reports a string, plain number or word that is complete in b. It returns the number of
-// bytes read, 0 if none is complete or in strict reading.
-func (s *Scanner) readWhole(b []byte) int {
+// readWholeScalar reads and reports a string without escapes, plain number or word that is complete in b. It
+// returns the number of bytes read, 0 if none is complete or in strict reading.
+func (s *Scanner) readWholeScalar(b []byte) int {
 	if s.options.Strict {
 		return 0
 	}
@@ -196,23 +197,24 @@ func (s *Scanner) readWhole(b []byte) int {
 	return n
 }
 
-// open begins an object or array, reports it, and expects state next. It fails beyond 1,000 levels. It
-// returns the number of bytes read.
-func (s *Scanner) open(state state, kind Kind, end byte) int {
+// openContainer begins an object or array, reports it, and expects state next; end is its closing byte. It
+// returns the number of bytes read: 1, or 0 beyond 1,000 levels, which sets s.err to ErrDepth.
+func (s *Scanner) openContainer(state state, kind Kind, end byte) int {
 	if len(s.stack) == maxDepth {
 		s.err = ErrDepth
 		return 0
 	}
 	s.stack = append(s.stack, frame{node: s.at, end: end})
 	s.emitValue(s.at, Event{Kind: kind, Offset: s.off})
-	s.state, s.at = state, s.at.elementOf()
+	s.state, s.at = state, s.at.elementNode()
 	return 1
 }
 
-// top returns the innermost open object or array. One must be open.
+// top returns the innermost open object or array. It panics if none is open.
 func (s *Scanner) top() *frame { return &s.stack[len(s.stack)-1] }
 
-// endValue reports the value at n by the event e, and expects a comma, an end, or nothing at the top level.
+// endValue reports the value at n by the event e, if a path ends there. It then expects a comma or an end, or
+// nothing at the top level.
 func (s *Scanner) endValue(n *node, e Event) {
 	s.emitValue(n, e)
 	s.state = afterValue
@@ -221,10 +223,10 @@ func (s *Scanner) endValue(n *node, e Event) {
 	}
 }
 
-// beginKey begins a key, and keeps its bytes only if it may be on a path. It returns the number of bytes
-// read.
+// beginKey begins a key, or reads whole members of no interest and then a key. It keeps a key's bytes only if
+// the key may be on a path. It returns the number of bytes read.
 func (s *Scanner) beginKey(b []byte) int {
-	if n := s.wholeKey(b); n > 0 {
+	if n := s.readWholeKeys(b); n > 0 {
 		return n
 	}
 	s.state, s.str, s.to, s.begun = inString, str{key: true}, nil, s.off
@@ -234,8 +236,8 @@ func (s *Scanner) beginKey(b []byte) int {
 	return 1
 }
 
-// endKey finds the node of the value that follows the complete key. In strict reading a repeated key on a
-// path fails with DuplicateError.
+// endKey sets s.at to the node of the value that follows the complete key, nil if no path goes there. In strict
+// reading a repeated key on a path sets s.err to a DuplicateError.
 func (s *Scanner) endKey() {
 	s.state, s.at = wantColon, nil
 	if s.to == nil {

@@ -8,8 +8,8 @@ import (
 // A complete, plain value in the bytes at hand, as nearly all are, is read at once.
 // Otherwise these return 0, and the functions for pieces read it.
 
-// wholeScalar returns the length and kind of the string, number or word at the beginning of b. The length is
-// 0 if it is not complete there or not plain.
+// wholeScalar returns the length in bytes and the kind of the string, number or word at the beginning of b. The
+// length is 0 if it is not complete there or not plain.
 func wholeScalar(b []byte) (int, Kind) {
 	switch {
 	case len(b) == 0:
@@ -23,8 +23,8 @@ func wholeScalar(b []byte) (int, Kind) {
 	}
 }
 
-// wholeString returns the length, with quotes, of the string at the beginning of b. It is 0 if the string is
-// incomplete or has escapes.
+// wholeString returns the length in bytes, with quotes, of the string at the beginning of b. It is 0 if b
+// begins with no string, or if that is incomplete or has escapes.
 func wholeString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return 0
@@ -36,8 +36,8 @@ func wholeString(b []byte) int {
 	return n + 1
 }
 
-// wholeNumber returns the length of the digits at the beginning of b. It is 0 unless a comma or closing
-// bracket follows.
+// wholeNumber returns the length of the digits at the beginning of b. It is 0 for a leading zero, and unless a
+// comma or closing bracket follows directly.
 func wholeNumber(b []byte) int {
 	n := 1
 	for n < len(b) && isDigit(b[n]) {

@@ -25,7 +25,7 @@ const start = "dynalimit-"
 // seal encrypts marks. Its key lives as long as the process.
 var seal = newSeal()
 
-// newSeal returns AES-GCM with a new random key and random nonces.
+// newSeal returns an AES-GCM cipher with a new random key, which draws a random nonce for each mark.
 func newSeal() cipher.AEAD {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails
@@ -68,9 +68,10 @@ type outage struct {
 // maxCause is how many bytes of the cause of an outage a mark has.
 const maxCause = 160
 
-// Of returns the mark of an error with which a call was refused: a text with its type and details, encrypted
-// with the process's key. It is empty for other errors.
-func Of(refused error) string {
+// Encode returns the mark of an error with which a call was refused: a text with its type and details,
+// encrypted with the process's key. It is empty for errors other than denials, pauses, blocks, spent budgets
+// and outages.
+func Encode(refused error) string {
 	var m content
 	err := m.describe(refused)
 	if err != nil || m.Kind == 0 {
@@ -83,8 +84,8 @@ func Of(refused error) string {
 	return start + base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, plain, nil))
 }
 
-// describe stores the type, wait and details of an error in m. It leaves m.Kind at 0 for an error without a
-// mark.
+// describe stores the type, wait and encoded details of an error in m. It leaves m.Kind at 0 for an error
+// without a mark. It fails if the details cannot be encoded.
 func (m *content) describe(refused error) (err error) {
 	if denial, ok := errors.AsType[*llm.DeniedError](refused); ok {
 		m.Wait = denial.RetryAfter
@@ -108,7 +109,8 @@ func (m *content) describe(refused error) (err error) {
 	return err
 }
 
-// onlyExceeded returns e with only the statuses that deny. The others would make the message long.
+// onlyExceeded returns a copy of e with only the statuses that deny, because the others would make the message
+// long.
 func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	all := e.Statuses
 	e.Statuses = nil
@@ -120,7 +122,7 @@ func onlyExceeded(e dynalimit.LimitExceededError) dynalimit.LimitExceededError {
 	return e
 }
 
-// causeOf returns the text of the cause of an outage, cut after 160 bytes.
+// causeOf returns the text of the cause of an outage, cut after 160 bytes, and "" without a cause.
 func causeOf(e *dynalimit.UnavailableError) string {
 	if e.Err == nil {
 		return ""
@@ -129,8 +131,8 @@ func causeOf(e *dynalimit.UnavailableError) string {
 	return strings.ToValidUTF8(cause[:min(len(cause), maxCause)], "")
 }
 
-// Find returns the error of the first mark of this process in a text, nil without one. A limit's denial has
-// only its denying statuses.
+// Find returns the error of the first mark of this process in a text, decrypted, and nil without one. A denial
+// is a *llm.DeniedError; a limit's has only its denying statuses.
 func Find(text string) error {
 	for {
 		_, rest, ok := strings.Cut(text, start)
@@ -153,8 +155,8 @@ func notBase64(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 }
 
-// openSealed returns the error in a mark's base64 text. It is nil for a mark of another process, and for any
-// other text.
+// openSealed decrypts a mark's base64 text and returns its error, in a *llm.DeniedError unless it is an outage.
+// It is nil for a mark of another process, and for any other text.
 func openSealed(text string) error {
 	sealed, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {

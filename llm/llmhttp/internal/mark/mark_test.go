@@ -28,12 +28,12 @@ func TestAMarkKeepsEachKindOfError(t *testing.T) {
 		"budget": denied(time.Hour, &prices.QuotaExceededError{RetryAt: now.Add(time.Hour), DecidedAt: now, Labels: []prices.LabelStatus{{Label: "chat", Percent: 101.5}}}),
 		"outage": &dynalimit.UnavailableError{Package: "budget", Op: "acquire", Err: errors.New("no route"), Unconfirmed: true, RetryAfter: time.Second},
 	} {
-		sealed := mark.Of(want)
+		sealed := mark.Encode(want)
 		got := mark.Find("429: denied (" + sealed + "), see " + "the manual")
 		assert.Equal(t, want, got, name)
 		other := []byte(sealed)
 		other[len(other)-2] ^= 1
 		assert.NoError(t, mark.Find(string(other)), "%s of another process", name)
 	}
-	assert.Empty(t, mark.Of(errors.New("another")))
+	assert.Empty(t, mark.Encode(errors.New("another")))
 }

@@ -83,8 +83,8 @@ func (p *Player) Do(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// ServeHTTP answers a CloudFormation request with the next recorded answer, or with the recorded
-// error.
+// ServeHTTP answers a CloudFormation request with the next recorded answer, or with the recorded error. It puts
+// the stack's name and id in place of NAME and ID, and calls p.After before it writes the answer.
 func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err := r.ParseForm(); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
@@ -109,8 +109,9 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `<%[1]sResponse xmlns="%[2]s"><%[1]sResult>%[3]s</%[1]sResult></%[1]sResponse>`, action, namespace, text)
 }
 
-// nextAnswer records the request and returns the stage's next answer to the action. The last one
-// repeats. It then enters the next stage, if the action has one.
+// nextAnswer records the request and returns the stage's next answer to the action; the last one repeats, and
+// without one it is the error NotRecorded. It then enters the action's next stage, unless the answer is an
+// error. A DescribeStacks of no stack gets the next answer of p.List.
 func (p *Player) nextAnswer(action, stack string, form url.Values) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
