@@ -74,12 +74,12 @@ func New(t testing.TB, at time.Time, days int) *World {
 	w.DB = ddbmem.New(ddbmem.WithClock(w.Now))
 	t.Cleanup(w.DB.Close)
 	var err error
-	w.Repo, err = dynalimit.NewRepository(w.DB.Client(), "limits", &dynalimit.RepositoryOptions{Now: w.Now, Principal: "ops@dynalimit.example"})
+	w.Repo, err = dynalimit.NewRepository(w.DB.Client(), "limits", &dynalimit.RepositoryOptions{Now: w.Now, Principal: "ops@dynalimit.example", RequestTimeout: time.Minute})
 	require.NoError(t, err)
 	require.NoError(t, w.Repo.CreateTable(ctx))
 	w.Admin = admin.New(w.Repo)
 	w.configureLimits(ctx)
-	w.Limiter, err = dynalimit.New(w.Repo, nil)
+	w.Limiter, err = dynalimit.New(w.Repo, &dynalimit.Options{Timeout: time.Minute}) // a busy machine answers late
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = w.Limiter.Close(context.WithoutCancel(ctx)) })
 	w.processor, err = aggregator.New(w.DB.Client(), "limits", &aggregator.Options{Now: w.Now})
