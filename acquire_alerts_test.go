@@ -200,6 +200,7 @@ func TestMarksOfManyProcesses(t *testing.T) {
 		for i := range peers {
 			peers[i] = s.peer(nil)
 		}
+		s.slowly(2*time.Millisecond, 2*time.Millisecond)
 		used := s.used(func() {
 			for _, p := range peers {
 				p.deny("key", dynalimit.Amounts{"tpd": 6})

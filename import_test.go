@@ -185,7 +185,7 @@ var importTable = []importRow{
 	},
 	{
 		folder:  "aggregator/alert",
-		std:     append([]string{"bytes", "context", "crypto/hmac", "crypto/rand", "crypto/sha256", "encoding/base64", "encoding/json", "io", "net", "net/http", "net/netip", "net/url", "syscall", "unicode"}, pureStd...),
+		std:     append([]string{"bytes", "context", "crypto/hmac", "crypto/rand", "crypto/sha256", "encoding/base64", "encoding/json", "io", "net", "net/http", "net/netip", "net/url", "sync/atomic", "syscall", "unicode"}, pureStd...),
 		project: []string{"aggregator", "fault", "internal/ddb", "internal/guard", "internal/lock", "internal/problem", "internal/schema", "internal/table"},
 		others:  []string{sdk + "/service/dynamodb"},
 		reason:  "it sends what others decided and stored, and decides no alert",

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/alert"
 	"github.com/dynalimit/dynalimit/lambda"
 )
 
@@ -201,6 +202,47 @@ func TestSchedulesCloseHours(t *testing.T) {
 
 	_, err = newHandler(t, (&ledger{}).process, nil).Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event"}`))
 	assert.ErrorContains(t, err, "has no Closer")
+}
+
+// deliverer is a function as a Deliverer.
+type deliverer func(context.Context) error
+
+func (d deliverer) RunOnce(ctx context.Context) error { return d(ctx) }
+
+// A schedule delivers alerts beside the closing of hours, for 4 minutes at most. Neither stops the other, and the errors of
+// both are told.
+func TestAScheduleDeliversAlerts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		busy, lost := errors.New("busy"), errors.New("lost")
+		schedule := []byte(`{"detail-type":"Scheduled Event"}`)
+		invoke := func(c lambda.Closer, d deliverer) error {
+			h, err := lambda.NewHandler((&ledger{}).process, c, &lambda.Options{Deliverer: d})
+			require.NoError(t, err)
+			_, err = h.Invoke(t.Context(), schedule)
+			return err
+		}
+		fine := closer(func(context.Context) (aggregator.Closed, error) { return aggregator.Closed{}, nil })
+		require.NoError(t, invoke(fine, func(context.Context) error { return nil }))
+		require.NoError(t, invoke(nil, func(context.Context) error { return nil }), "alerts alone")
+		err := invoke(closer(func(context.Context) (aggregator.Closed, error) { return aggregator.Closed{}, busy }), func(context.Context) error { return lost })
+		require.ErrorIs(t, err, busy)
+		require.ErrorIs(t, err, lost)
+		require.ErrorContains(t, invoke(fine, func(context.Context) error { panic("oh") }), "not delivered: oh")
+
+		began, closed := time.Now(), time.Duration(0)
+		err = invoke(closer(func(context.Context) (aggregator.Closed, error) {
+			closed = time.Since(began)
+			return aggregator.Closed{}, nil
+		}), func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Zero(t, closed)
+		assert.Equal(t, 4*time.Minute, time.Since(began))
+	})
+	_, err := lambda.NewHandler((&ledger{}).process, nil, &lambda.Options{Deliverer: (*alert.Deliverer)(nil)})
+	assert.ErrorContains(t, err, "options.Deliverer is a nil *alert.Deliverer")
 }
 
 func TestOtherEventsFail(t *testing.T) {

@@ -17,6 +17,8 @@ import (
 const (
 	defaultTries  = 3
 	defaultMargin = 5 * time.Second
+	// longestDelivery bounds the delivery of alerts in a call of a schedule, which calls each 5 minutes.
+	longestDelivery = 4 * time.Minute
 	// mostGapsLogged bounds the lines of one batch; the snapshots have every gap.
 	mostGapsLogged = 20
 )
@@ -33,6 +35,12 @@ type Closer interface {
 	CloseDue(ctx context.Context) (aggregator.Closed, error)
 }
 
+// Deliverer delivers alerts when a schedule calls the function. *alert.Deliverer implements it.
+type Deliverer interface {
+	// RunOnce tries each open alert once. The next call tries again what was not delivered.
+	RunOnce(ctx context.Context) error
+}
+
 // Options configures a Handler. The zero value gives the defaults that the fields name.
 type Options struct {
 	// Tries is the number of times that one process tries an unreadable record before it skips it. Defaults
@@ -41,6 +49,9 @@ type Options struct {
 	// Margin is the time between the end of the work and the function's deadline, for the
 	// answer; at most half of the remaining time. Defaults to 5 seconds.
 	Margin time.Duration
+	// Deliverer delivers alerts when a schedule calls the function, beside the Closer and for 4 minutes at most. Defaults to
+	// nil: alerts are decided, and others deliver them.
+	Deliverer Deliverer
 	// Logger logs skipped, failed and missing records. Defaults to nil: no log.
 	Logger *slog.Logger
 	// Observe receives the report of each batch, and of each call of a schedule, such as
@@ -78,9 +89,8 @@ type Handler struct {
 	tries   *tries
 }
 
-// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. A nil closer
-// makes an event of a schedule fail; missing options get defaults. It returns an error for a nil process or a
-// bad option.
+// NewHandler returns a Handler that gives records to process, and calls closer on a schedule. If closer is nil,
+// and Options.Deliverer too, an event of a schedule fails. It returns an error for a nil process or a bad option.
 func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error) {
 	o := Options{}
 	if opts != nil {
@@ -107,14 +117,15 @@ func NewHandler(process Process, closer Closer, opts *Options) (*Handler, error)
 	return &Handler{process, closer, o, &tries{most: o.Tries, failed: map[string]int{}}}, nil
 }
 
-// checkParts returns an error for a nil process, a closer that is a nil pointer, and negative options. A closer
-// without a value is allowed.
+// checkParts returns an error for a nil process, a closer or a Deliverer that is a nil pointer, and negative options.
 func checkParts(process Process, closer Closer, o Options) error {
 	switch {
 	case process == nil:
 		return fmt.Errorf("lambda: process is nil; give the method Process of an aggregator.Processor")
 	case closer != nil && reflect.ValueOf(closer).Kind() == reflect.Pointer && reflect.ValueOf(closer).IsNil():
 		return fmt.Errorf("lambda: closer is a nil %T; give one of aggregator.NewCloser, or nil for none", closer)
+	case o.Deliverer != nil && reflect.ValueOf(o.Deliverer).Kind() == reflect.Pointer && reflect.ValueOf(o.Deliverer).IsNil():
+		return fmt.Errorf("lambda: options.Deliverer is a nil %T; give one of alert.New, or nil for none", o.Deliverer)
 	case o.Tries < 0:
 		return fmt.Errorf("lambda: options.Tries is %d; give at least 1, or 0 for the default", o.Tries)
 	case o.Margin < 0:
@@ -140,7 +151,7 @@ func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	ctx, cancel := h.boundedContext(ctx)
 	defer cancel()
 	if e.Records == nil {
-		return []byte("null"), h.closeHours(ctx)
+		return []byte("null"), h.serveSchedule(ctx)
 	}
 	return json.Marshal(h.addRecords(ctx, e.Records))
 }
@@ -156,11 +167,41 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
 }
 
-// closeHours closes the due hours, passes a report to Observe, also after a failure, and logs gaps. It fails
-// without a closer, and if closing fails.
+// serveSchedule closes the due hours and delivers alerts, side by side. It fails if the handler does neither, and with the
+// errors of both.
+func (h *Handler) serveSchedule(ctx context.Context) error {
+	if h.closer == nil && h.opts.Deliverer == nil {
+		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
+	}
+	delivered := make(chan error, 1)
+	go func() { delivered <- h.deliverAlerts(ctx) }()
+	err := h.closeHours(ctx)
+	return errors.Join(err, <-delivered)
+}
+
+// deliverAlerts delivers open alerts, if the handler has a Deliverer. A panic becomes an error.
+func (h *Handler) deliverAlerts(ctx context.Context) (err error) {
+	if h.opts.Deliverer == nil {
+		return nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("lambda: alerts are not delivered: %v", p)
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, longestDelivery)
+	defer cancel()
+	if err = h.opts.Deliverer.RunOnce(ctx); err != nil {
+		err = fmt.Errorf("lambda: alerts are not delivered; the next call tries again: %w", err)
+	}
+	return err
+}
+
+// closeHours closes the due hours, passes a report to Observe, and logs gaps. It does nothing without a closer, and fails
+// if closing fails.
 func (h *Handler) closeHours(ctx context.Context) error {
 	if h.closer == nil {
-		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
+		return nil
 	}
 	closed, err := h.closer.CloseDue(ctx)
 	h.logGaps(closed.Gaps)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -27,7 +28,9 @@ const (
 	hold                 = 30 * time.Second
 	standbyEvery         = 5 * time.Second
 	requestTimeout       = 5 * time.Second
-	sendTimeout          = 10 * time.Second
+	// workedBefore is the time for which a Deliverer counts as delivering after its last lease.
+	workedBefore = 10 * time.Minute
+	sendTimeout  = 10 * time.Second
 )
 
 // Message has the alerts that a Sink delivers at once.
@@ -100,6 +103,8 @@ type Deliverer struct {
 	clock   *ddb.Clock
 	sink    Sink
 	options Options
+	// next is the time, in Unix ms, before which no message begins, also after another Deliverer worked.
+	next atomic.Int64
 }
 
 // New returns a Deliverer of the alerts of a table. It fails with a *fault.ValidationError for bad input.
@@ -151,15 +156,11 @@ func invalid(field, format string, args ...any) error {
 // Run delivers alerts until ctx ends, or stands by while another Deliverer does. It returns the error of ctx, or a
 // *fault.ValidationError without one.
 func (d *Deliverer) Run(ctx context.Context) error {
-	if d == nil || d.table == nil {
-		return invalid("deliverer", "is nil or was not made; make one with New")
-	}
-	if err := problem.CheckContext(ctx, "alert"); err != nil {
+	if err := d.checkRun(ctx); err != nil {
 		return err
 	}
 	for {
-		l := &lock.Lock{Table: d.table, Key: schema.TailKeys{Name: leaseName}.Lease(), Name: "the delivery of alerts", Holder: d.options.Holder, Hold: hold, Now: d.clock.Now}
-		err := l.Do(ctx, 0, nil, d.deliverAlerts)
+		err := d.withLease(ctx, func(ctx context.Context) error { return d.deliverAlerts(ctx, false) })
 		if err != nil && ctx.Err() == nil && !errors.Is(err, fault.ErrLocked) {
 			d.options.Failed(err)
 		}
@@ -169,8 +170,36 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 }
 
-// Delivering returns the name (Options.Holder) of the Deliverer that holds the lease of a table's alerts at the
-// instant at; "" if none does. It reads one item.
+// RunOnce delivers the open alerts and returns when each was tried once, or when ctx ends. Call it every few minutes: an alert
+// that was not delivered is tried again by the next call. It returns nil while another Deliverer works. It fails if the alerts
+// cannot be read or marked, and with the errors of Run for bad input. Failures of the sink go to Options.Sent alone.
+func (d *Deliverer) RunOnce(ctx context.Context) error {
+	if err := d.checkRun(ctx); err != nil {
+		return err
+	}
+	err := d.withLease(ctx, func(ctx context.Context) error { return d.deliverAlerts(ctx, true) })
+	if errors.Is(err, fault.ErrLocked) {
+		return nil
+	}
+	return err
+}
+
+// checkRun returns a *fault.ValidationError for a Deliverer that New did not make, and for a nil ctx.
+func (d *Deliverer) checkRun(ctx context.Context) error {
+	if d == nil || d.table == nil {
+		return invalid("deliverer", "is nil or was not made; make one with New")
+	}
+	return problem.CheckContext(ctx, "alert")
+}
+
+// withLease calls do under the lease of deliverers. It fails with a *fault.LockedError while another one has it.
+func (d *Deliverer) withLease(ctx context.Context, do func(context.Context) error) error {
+	l := &lock.Lock{Table: d.table, Key: schema.TailKeys{Name: leaseName}.Lease(), Name: "the delivery of alerts", Holder: d.options.Holder, Hold: hold, Now: d.clock.Now}
+	return l.Do(ctx, 0, nil, do)
+}
+
+// Delivering returns the name of the Deliverer of a table's alerts (Options.Holder) that works at a time, or worked in the 10
+// minutes before: a function of AWS Lambda works every 5 minutes. It returns "" if none did.
 func Delivering(ctx context.Context, client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }, tableName string, at time.Time,
@@ -181,7 +210,7 @@ func Delivering(ctx context.Context, client interface {
 		return "", err
 	}
 	l, err := schema.DecodeLease(out.Item)
-	if err != nil || l.Token == "" || l.Until < at.UnixMilli() {
+	if err != nil || l.Until < at.Add(-workedBefore).UnixMilli() {
 		return "", err
 	}
 	return l.Holder, nil
@@ -193,12 +222,13 @@ type answer struct {
 	err     error
 }
 
-// deliverAlerts reads, sends and marks alerts until ctx ends, and then waits for the messages in flight. It
-// returns nil, and reports failed requests to options.Failed.
-func (d *Deliverer) deliverAlerts(ctx context.Context) error {
-	q := &queue{entries: map[schema.Key]*entry{}}
+// deliverAlerts reads, sends and marks alerts until ctx ends or, with once, until each was tried. Then it waits for the
+// messages in flight. It reports failed requests to options.Failed. With once it fails if the alerts cannot be read.
+func (d *Deliverer) deliverAlerts(ctx context.Context, once bool) error {
+	q := &queue{entries: map[schema.Key]*entry{}, next: time.UnixMilli(d.next.Load()), once: once}
 	answers := make(chan answer, mostUnderWay)
 	defer func() {
+		d.next.Store(q.next.UnixMilli())
 		for ; q.underWay > 0; q.underWay-- {
 			<-answers
 		}
@@ -209,8 +239,14 @@ func (d *Deliverer) deliverAlerts(ctx context.Context) error {
 		if !now.Before(look) {
 			if err := d.readOpen(ctx, q); err != nil && ctx.Err() == nil {
 				d.options.Failed(err)
+				if once {
+					return err
+				}
 			}
 			look = now.Add(lookEvery)
+		}
+		if once && q.isTried(now) {
+			return nil
 		}
 		if list, open := q.takeMessage(now); list != nil {
 			m := messageOf(list, open, now)

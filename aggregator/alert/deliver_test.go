@@ -259,6 +259,7 @@ func TestOneDelivers(t *testing.T) {
 		<-time.After(5 * time.Minute)
 		assert.Equal(r, "deliverer", delivering())
 		both.Wait()
+		<-time.After(11 * time.Minute)
 		assert.Empty(r, delivering())
 		for id, n := range r.sent() {
 			assert.Equal(t, 1, n, id)
@@ -317,4 +318,62 @@ func TestMarkOfADeliveryCosts(t *testing.T) {
 		assert.InDelta(r, 3, used.WriteUnits(), 0)
 		assert.Equal(r, int64(1), used.Requests())
 	})
+}
+
+// Calls every 5 minutes, as of a function of AWS Lambda, try each alert once, and say that somebody delivers. What fails, the
+// next call tries again; what demands a wait gets nothing before. Each call returns soon.
+func TestDeliveryByCalls(t *testing.T) {
+	inRoom(t, func(r *room) {
+		d, err := New(r.db.Client(), "limits", r, &Options{Holder: "function"})
+		require.NoError(r, err)
+		answer := func(err error) { r.fails = func(int, Message) error { return err } }
+		var states [][]int
+		for call := range 8 {
+			switch call {
+			case 0: // nothing is open
+			case 1:
+				r.store(250, 80)
+				answer(errors.New("down"))
+			case 2:
+				answer(&retryAfter{errors.New("busy"), 8 * time.Minute})
+			case 3: // too early
+				answer(nil)
+			case 5:
+				r.store(1, 95)
+				answer(fmt.Errorf("404: %w", ErrGone))
+			case 6:
+				r.store(1, 96)
+				r.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+					return ddbmem.Fault{Error: map[bool]*ddbmem.Error{true: {Code: "AccessDeniedException"}}[q.Operation == "Query"]}
+				})
+			case 7:
+				r.db.SetFaults(nil)
+				answer(nil)
+			}
+			began, before, meter := time.Now(), len(r.messages), r.db.Meter()
+			err := d.RunOnce(r.Context())
+			if used := r.db.Meter().Sub(meter); call == 0 {
+				assert.InDelta(r, 3, used.ReadUnits(), 0)
+				assert.InDelta(r, 4, used.WriteUnits(), 0)
+			}
+			assert.Equal(r, call == 6, err != nil, "%d: %v", call, err)
+			assert.LessOrEqual(r, time.Since(began), 20*time.Second)
+			open, sent, failed := r.states()
+			states = append(states, []int{len(r.messages) - before, open, sent, failed})
+			<-time.After(5 * time.Minute)
+			holder, err := Delivering(r.Context(), r.db.Client(), "limits", time.Now())
+			require.NoError(r, err)
+			assert.Equal(r, "function", holder)
+		}
+		assert.Equal(r, [][]int{{0, 0, 0, 0}, {3, 250, 0, 0}, {1, 250, 0, 0}, {0, 250, 0, 0}, {3, 0, 250, 0}, {1, 0, 250, 1}, {0, 1, 250, 1}, {1, 0, 251, 1}}, states)
+
+		var other sync.WaitGroup
+		other.Go(func() { r.run(time.Minute) })
+		<-time.After(time.Second)
+		r.store(1, 97)
+		require.NoError(r, d.RunOnce(r.Context()), "another one works")
+		other.Wait()
+	})
+	var none *Deliverer
+	assert.Error(t, none.RunOnce(t.Context()))
 }

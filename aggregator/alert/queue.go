@@ -43,6 +43,8 @@ type queue struct {
 	underWay int
 	// next is the time before which no message begins.
 	next time.Time
+	// once means that each alert is tried once.
+	once bool
 }
 
 // addAlert adds an alert to the queue, unless it has one with its key.
@@ -104,8 +106,22 @@ func (q *queue) takeMessage(now time.Time) (message []*entry, open int) {
 	return message, open
 }
 
-// idleTime returns the wait until the queue next needs work, if no message is answered before, at least 1 ms.
-// Work is the next look, an alert that becomes due, or another try to mark alerts.
+// isTried reports whether nothing is left to do: each alert was tried, or must wait for longer than two messages are
+// apart, no message is in flight, and no result is to be marked.
+func (q *queue) isTried(now time.Time) bool {
+	if q.underWay > 0 {
+		return false
+	}
+	for _, e := range q.entries {
+		if !e.ended.IsZero() || e.tries == 0 && q.next.Sub(now) <= messageEvery {
+			return false
+		}
+	}
+	return true
+}
+
+// idleTime returns the time until the queue next needs work, unless a message is answered: at most until look,
+// at least 1 ms.
 func (q *queue) idleTime(now, look time.Time) time.Duration {
 	for _, e := range q.entries {
 		switch {
@@ -147,6 +163,9 @@ func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 			e.ended = now
 		default:
 			e.after = now.Add(max(wait, min(messageEvery<<min(e.tries-1, 10), 10*time.Minute)))
+			if q.once {
+				e.after = now.Add(triedFor)
+			}
 		}
 	}
 }

@@ -33,16 +33,13 @@ type tailCmd struct {
 	alertFlags `embed:""`
 }
 
-// Validate refuses --every, --fold-every and --grace outside their bounds, --alert-webhook beside --once, and
-// malformed retentions.
+// Validate refuses --every, --fold-every and --grace outside their bounds, and malformed retentions.
 func (c tailCmd) Validate() error {
 	switch {
 	case c.Every < 100*time.Millisecond:
 		return fmt.Errorf("--every is %v: give at least 100ms", c.Every)
 	case c.FoldEvery > longestFold:
 		return fmt.Errorf("--fold-every is %v: give at most %v", c.FoldEvery, longestFold)
-	case c.Once && c.AlertWebhook != "":
-		return errors.New("--once ends before alerts are delivered: leave --alert-webhook out, or follow the stream without --once")
 	case c.Grace < 0 || c.Grace > longestGrace:
 		return fmt.Errorf("--grace is %v: give 0s to %v", c.Grace, longestGrace)
 	}
@@ -142,12 +139,8 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	if t.closer, err = t.newCloser(ctx, g, client, sums); err != nil {
 		return nil, err
 	}
-	if c.Once && os.Getenv(webhookVariable) != "" {
-		t.printNote("--once ends before alerts are delivered: it does not use " + webhookVariable)
-	} else if !c.Once {
-		if t.alerts, err = c.newDeliverer(client, g.Table, t.printNote); err != nil {
-			return nil, err
-		}
+	if t.alerts, err = c.newDeliverer(client, g.Table, t.printNote); err != nil {
+		return nil, err
 	}
 	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.retentionDiffers})
 	if err != nil {

@@ -92,7 +92,7 @@ func (t *follower) printRegularly(ctx context.Context) {
 	}
 }
 
-// followOnce aggregates and archives the records from before its start. Then it closes the due
+// followOnce aggregates and archives the records from before its start. Then it tries open alerts once, closes the due
 // hours and prints the summary.
 func (t *follower) followOnce(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
@@ -109,6 +109,11 @@ func (t *follower) followOnce(ctx context.Context) error {
 		err = errors.Join(err, <-ended)
 	}
 	over()
+	if err == nil && t.alerts != nil {
+		delivering := t.out.Watch(t.where + ", delivering alerts")
+		err = t.alerts.RunOnce(ctx)
+		delivering()
+	}
 	if err == nil && t.closer != nil {
 		closing := t.out.Watch(t.where + ", closing hours")
 		_, err = t.closer.CloseDue(ctx)

@@ -3,20 +3,26 @@ package main
 import (
 	"context"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/dynalimit/dynalimit/aggregator/archive"
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/calendar"
+	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
 // TestTailOnceEndsThoughNothingCanBeWritten: it says what failed, and the next run counts all.
@@ -36,6 +42,40 @@ func TestTailOnceEndsThoughNothingCanBeWritten(t *testing.T) {
 	assert.Regexp(t, `failed 3 times in a row: .*no room.*; the next run goes on from the last checkpoint`, stderr)
 	m.db.SetFaults(nil)
 	assert.Contains(t, m.must("tail", "--once"), "Up to date: 2 counted, ")
+}
+
+// A timer delivers the open alerts, and says so; what fails is tried again by the next run.
+func TestTailOnceDeliversAlerts(t *testing.T) {
+	t.Parallel()
+	m := metered(t)
+	day, err := calendar.WindowsOf("day", "UTC")
+	require.NoError(t, err)
+	a := schema.Alert{Entity: "key-1", Resource: "all", Limit: "usd", Percent: 80, Amount: 1000, Used: 900, Windows: day, Window: day.At(time.Now().UnixMilli()), At: time.Now()}
+	put := a.Put()
+	_, err = m.db.Client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+		TableName: aws.String("limits"), Key: a.Key().Attributes(), UpdateExpression: &put.Update, ConditionExpression: &put.Condition,
+		ExpressionAttributeNames: put.Names, ExpressionAttributeValues: put.Values,
+	})
+	require.NoError(t, err)
+	var status, got atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		got.Add(1)
+		w.WriteHeader(int(status.Load()))
+	}))
+	defer s.Close()
+	hook := filepath.Join(t.TempDir(), "hook")
+	require.NoError(t, os.WriteFile(hook, []byte(s.URL+"/T0/secret"), 0o600))
+	run := func(answer int64) string {
+		status.Store(answer)
+		code, _, stderr := m.run("tail", "--once", "--alert-webhook", hook)
+		assert.Equal(t, exitOK, code, stderr)
+		assert.NotContains(t, stderr, "T0/secret")
+		return stderr
+	}
+	assert.Contains(t, run(http.StatusBadGateway), "alerts: 1 were not delivered")
+	assert.Contains(t, run(http.StatusOK), "alerts: 1 were delivered to")
+	assert.NotContains(t, run(http.StatusOK), "delivered")
+	assert.Equal(t, int64(2), got.Load())
 }
 
 // TestTailTranscript plays a timer that catches up now and then.

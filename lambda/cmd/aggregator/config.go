@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
 	"time"
+
+	"github.com/dynalimit/dynalimit/aggregator/alert"
 )
 
 // The variables of the environment.
@@ -15,6 +18,12 @@ const (
 	envWriters   = "DYNALIMIT_WRITERS"        // how many snapshots are written at once; 16 by default
 	envTries     = "DYNALIMIT_TRIES"          // how often a record that cannot be read is tried; 3 by default
 	envLevel     = "DYNALIMIT_LOG_LEVEL"      // debug, info, warn or error; info by default
+
+	envWebhook   = "DYNALIMIT_ALERT_WEBHOOK"    // the address of a webhook that gets alerts; none by default
+	envSecrets   = "DYNALIMIT_ALERT_SECRET"     //nolint:gosec // a name: of the secrets that sign its requests, separated by white space; none by default
+	envSecretARN = "DYNALIMIT_ALERT_SECRET_ARN" //nolint:gosec // a name: the secret of Secrets Manager that has the address and the secrets instead, each in a line
+	envFormat    = "DYNALIMIT_ALERT_FORMAT"     // json or slack; slack by default for a host of slack.com, else json
+	envFunction  = "AWS_LAMBDA_FUNCTION_NAME"   // Lambda sets it
 
 	envBucket = "DYNALIMIT_ARCHIVE_BUCKET"  // the bucket of expired items: with it, the function only archives
 	envPrefix = "DYNALIMIT_ARCHIVE_PREFIX"  // begins the key of every object; none by default
@@ -29,6 +38,7 @@ type config struct {
 	tries     int
 	level     slog.Level
 	archive   place
+	webhook   webhook
 }
 
 // place is the location of an archive.
@@ -56,6 +66,13 @@ func readConfig(getenv func(string) string) (config, error) {
 	errs = append(errs, err)
 	c.tries, err = intVariable(getenv, envTries, 1, 100)
 	errs = append(errs, err)
+	c.webhook = webhook{getenv(envWebhook), getenv(envSecrets), getenv(envSecretARN), alert.Format(getenv(envFormat)), cmp.Or(getenv(envFunction), "aggregator")}
+	if f := c.webhook.format; f != "" && f != alert.FormatJSON && f != alert.FormatSlack {
+		errs = append(errs, fmt.Errorf("%s is %q; give %s or %s", envFormat, f, alert.FormatJSON, alert.FormatSlack))
+	}
+	if c.webhook.address != "" && c.webhook.arn != "" {
+		errs = append(errs, fmt.Errorf("%s and %s are both set; leave one of them out", envWebhook, envSecretARN))
+	}
 	c.archive = place{getenv(envBucket), getenv(envPrefix), getenv(envKMSKey)}
 	if c.archive.bucket == "" && c.archive != (place{}) {
 		errs = append(errs, fmt.Errorf("%s or %s is set, and %s is not; give the name of the bucket, or neither", envPrefix, envKMSKey, envBucket))

@@ -1,5 +1,5 @@
 // Command aggregator is a function of AWS Lambda that adds the records of a table's stream
-// to usage, and closes its hours on a schedule. If its environment names a bucket, it
+// to usage. On a schedule it closes hours and delivers alerts. If its environment names a bucket, it
 // archives expired items instead. Its environment configures it, see config.go.
 package main
 
@@ -52,7 +52,7 @@ func newFunction(ctx context.Context, getenv func(string) string, w io.Writer) (
 	if c.archive.bucket != "" {
 		return newArchiver(s3.NewFromConfig(loaded), c, w)
 	}
-	return newHandler(awsclient.FromConfig(loaded), c, w)
+	return newHandler(awsclient.FromConfig(loaded), c, secretOf(loaded, c.webhook.arn), w)
 }
 
 // newArchiver returns the Lambda handler that writes expired items of the stream into files of the S3 bucket.
@@ -88,10 +88,10 @@ func configuredText(none bool, configured string) string {
 	return configured
 }
 
-// newHandler returns the Lambda handler that counts usage of the table c.table, and closes its hours on a
-// schedule. It writes its log and metrics to w, and logs if the table's stored retention differs. It fails for
-// invalid options.
-func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler, error) {
+// newHandler returns the Lambda handler that counts usage of the table c.table. On a schedule it closes its hours and delivers
+// its alerts to the webhook of the environment, whose secret readSecret reads. It writes its log and metrics to w. It fails
+// for invalid options.
+func newHandler(client *dynamodb.Client, c config, readSecret func(context.Context) (string, error), w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {
 		logger.Warn("the table keeps hours of usage for another time than "+envRetention+" says, and the function obeys it; change it with 'dynalimit usage keep --hours'", "stored", stored.Hours.String(), "asked", c.retention.String())
@@ -105,7 +105,9 @@ func newHandler(client *dynamodb.Client, c config, w io.Writer) (*lambda.Handler
 		return nil, err
 	}
 	logger.Info("the function starts", "retention", configuredText(c.retention == 0, c.retention.String()), "tries", configuredText(c.tries == 0, strconv.Itoa(c.tries)))
-	return lambda.NewHandler(processor.Process, closer, &lambda.Options{
-		Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table),
-	})
+	opts := &lambda.Options{Tries: c.tries, Logger: logger, Observe: lambda.EmbeddedMetrics(w, c.table)}
+	if c.webhook.isSet() {
+		opts.Deliverer = &alerts{client: client, table: c.table, to: c.webhook, readSecret: readSecret, logger: logger}
+	}
+	return lambda.NewHandler(processor.Process, closer, opts)
 }

@@ -29,15 +29,15 @@ func environment(env map[string]string) func(string) string {
 func TestConfiguration(t *testing.T) {
 	c, err := readConfig(environment(map[string]string{envTable: "limits"}))
 	require.NoError(t, err)
-	assert.Equal(t, config{table: "limits"}, c)
+	assert.Equal(t, config{table: "limits", webhook: webhook{holder: "aggregator"}}, c)
 	c, err = readConfig(environment(map[string]string{
 		envTable: "limits", envRetention: "30", envWriters: "4", envTries: "5", envLevel: "WARN",
 	}))
 	require.NoError(t, err)
-	assert.Equal(t, config{"limits", 30 * 24 * time.Hour, 4, 5, slog.LevelWarn, place{}}, c)
+	assert.Equal(t, config{"limits", 30 * 24 * time.Hour, 4, 5, slog.LevelWarn, place{}, webhook{holder: "aggregator"}}, c)
 	c, err = readConfig(environment(map[string]string{envTable: "limits", envBucket: "kept", envPrefix: "limits/", envKMSKey: "alias/k"}))
 	require.NoError(t, err)
-	assert.Equal(t, config{table: "limits", archive: place{"kept", "limits/", "alias/k"}}, c)
+	assert.Equal(t, config{table: "limits", archive: place{"kept", "limits/", "alias/k"}, webhook: webhook{holder: "aggregator"}}, c)
 	c, err = readConfig(environment(map[string]string{envTable: "limits", envRetention: "0"}))
 	require.NoError(t, err)
 	assert.Negative(t, c.retention, "for ever")
@@ -45,12 +45,14 @@ func TestConfiguration(t *testing.T) {
 
 // TestConfigurationIsRefusedWhole: everything that is wrong, with what to give.
 func TestConfigurationIsRefusedWhole(t *testing.T) {
-	_, err := readConfig(environment(map[string]string{envRetention: "90d", envWriters: "0", envTries: "-1", envLevel: "loud", envPrefix: "p"}))
+	_, err := readConfig(environment(map[string]string{envRetention: "90d", envWriters: "0", envTries: "-1", envLevel: "loud", envPrefix: "p", envFormat: "xml", envWebhook: "https://a", envSecretARN: "arn:b"}))
 	require.Error(t, err)
 	assert.Equal(t, `DYNALIMIT_TABLE is not set; give the name of the table whose stream calls the function
 DYNALIMIT_RETENTION_DAYS is "90d"; give a whole number from 0 to 36500
 DYNALIMIT_WRITERS is "0"; give a whole number from 1 to 1000
 DYNALIMIT_TRIES is "-1"; give a whole number from 1 to 100
+DYNALIMIT_ALERT_FORMAT is "xml"; give json or slack
+DYNALIMIT_ALERT_WEBHOOK and DYNALIMIT_ALERT_SECRET_ARN are both set; leave one of them out
 DYNALIMIT_ARCHIVE_PREFIX or DYNALIMIT_ARCHIVE_KMS_KEY is set, and DYNALIMIT_ARCHIVE_BUCKET is not; give the name of the bucket, or neither
 DYNALIMIT_LOG_LEVEL is "loud"; give debug, info, warn or error`, err.Error())
 	_, err = newFunction(t.Context(), environment(nil), &bytes.Buffer{})
@@ -65,7 +67,7 @@ func TestTheFunctionCounts(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
 	var log bytes.Buffer
-	h, err := newHandler(db.Client(), config{table: "limits"}, &log)
+	h, err := newHandler(db.Client(), config{table: "limits"}, nil, &log)
 	require.NoError(t, err)
 	assert.Contains(t, log.String(), `"retention":"default","tries":"default"`)
 	answer, err := h.Invoke(context.Background(), []byte(`{"Records":[{"eventID":"1","dynamodb":{"ApproximateCreationDateTime":1774785600,"SequenceNumber":"101",

@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/aggregator/alert"
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
@@ -69,12 +70,17 @@ func (w world) count(client *dynamodb.Client, records []aggregator.Record) {
 	require.Positive(w, result.Counted)
 }
 
-// aggregate counts records and closes hours under a policy, as the function does.
+// aggregate counts records, delivers alerts and closes hours under a policy, as the function does.
 func (w world) aggregate(policy string, records []aggregator.Record) *guarded {
 	w.Helper()
 	g := &guarded{next: w.db, policy: readPolicy(w.T, policy), place: here}
 	client := w.db.Client(g.through)
 	w.count(client, records)
+	alerts := new(heard)
+	deliverer, err := alert.New(client, tableName, alerts, nil)
+	require.NoError(w, err)
+	require.NoError(w, deliverer.RunOnce(w.Context()))
+	require.Equal(w, heard(6), *alerts)
 	c, err := aggregator.NewCloser(client, tableName, nil)
 	require.NoError(w, err)
 	w.closeMonth(c)
@@ -106,7 +112,7 @@ func (w world) closeMonth(c *aggregator.Closer) {
 }
 
 // TestAggregatorCanDoWhatItMust: under its policy the function adds records of all
-// namespaces to usage and closes hours, days and months; each statement, action, resource
+// namespaces to usage, delivers alerts and closes hours, days and months; each statement, action, resource
 // and attribute of the policy is there for something. What reads the stream is Lambda
 // itself, which asks for exactly what AWS says: with statements 0 and 3.
 func TestAggregatorCanDoWhatItMust(t *testing.T) {
@@ -121,6 +127,18 @@ func TestAggregatorCanDoWhatItMust(t *testing.T) {
 	})
 }
 
+const alertsARN = "arn:aws:secretsmanager:us-east-1:123456789012:secret:alerts-AbCdEf"
+
+// With a webhook the function also reads the one secret that has it.
+func TestAggregatorReadsItsWebhook(t *testing.T) {
+	at := here
+	at.Alerts = alertsARN
+	p, read := readPolicy(t, policyOf(t, "Aggregator", Options{Aggregator: true}, at)), iamCall{"secretsmanager:GetSecretValue", alertsARN, nil}
+	assert.True(t, p.allows(read))
+	assert.False(t, p.allows(iamCall{read.Action, keysetARN, nil}))
+	assert.False(t, readPolicy(t, aggregatorPolicy(t)).allows(read))
+}
+
 // TestAggregatorChangesNoLimit: under its policy the function can neither state a limit nor
 // fill a bucket, nor write the history of changes.
 func TestAggregatorChangesNoLimit(t *testing.T) {
@@ -133,7 +151,7 @@ func TestAggregatorChangesNoLimit(t *testing.T) {
 			} {
 				assert.False(t, p.allows(written(action, prefix+"ENTITY#key", "u_rpm_n", name)), "%s %s", action, name)
 			}
-			for _, key := range []string{"AUDIT#key", "NAMESPACE#eu", "MANIFEST#", "x"} {
+			for _, key := range []string{"AUDIT#key", "NAMESPACE#eu", "MANIFEST#", "TAIL#usage", "x"} {
 				assert.False(t, p.allows(written(action, prefix+key, "u_rpm_n")), "%s %s", action, key)
 			}
 		}

@@ -21,12 +21,14 @@ type Place struct {
 	Bucket, Prefix, ArchiveKey string
 	// Keyset is the ARN of the keeper's secret.
 	Keyset string
+	// Alerts is the ARN of the secret with the webhook of alerts.
+	Alerts string
 }
 
 // parameters are those that say where a deployment is.
 func (p Place) parameters() map[string]string {
 	all := map[string]string{
-		"KmsKeyArn": p.Key, "KeysetSecretArn": p.Keyset,
+		"KmsKeyArn": p.Key, "KeysetSecretArn": p.Keyset, "AlertSecretArn": p.Alerts,
 		"ArchiveBucket": p.Bucket, "ArchivePrefix": p.Prefix, "ArchiveKmsKeyArn": p.ArchiveKey,
 	}
 	maps.DeleteFunc(all, func(_, v string) bool { return v == "" })

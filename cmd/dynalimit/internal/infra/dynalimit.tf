@@ -183,6 +183,12 @@ variable "keyset_secret_arn" {
   default     = ""
 }
 
+variable "alert_secret_arn" {
+  description = "ARN of the secret in Secrets Manager with the webhook of alerts; empty for none"
+  type        = string
+  default     = ""
+}
+
 variable "tags" {
   description = "Tags of everything that can have some"
   type        = map(string)
@@ -690,6 +696,24 @@ locals {
     Action   = ["dynamodb:ListStreams"]
     Resource = ["${local.limits_arn}/stream/*"]
   }
+  # Which one of several delivers alerts, and the one secret that has the webhook.
+  delivers = concat(
+    [
+      {
+        Sid      = "DeliverAlone"
+        Effect   = "Allow"
+        Action   = ["dynamodb:PutItem", "dynamodb:UpdateItem"]
+        Resource = [local.limits_arn]
+        Condition = {
+          "ForAllValues:StringLike" = { "dynamodb:LeadingKeys" = ["TAIL#alerts"] }
+          Null                      = { "dynamodb:LeadingKeys" = "false" }
+        }
+      },
+    ],
+    [for s in [
+      { Sid = "ReadWebhook", Effect = "Allow", Action = ["secretsmanager:GetSecretValue"], Resource = [var.alert_secret_arn] },
+    ] : s if s.Resource[0] != ""],
+  )
   archives = concat(
     [
       {
@@ -779,12 +803,16 @@ resource "aws_iam_role_policy_attachment" "of" {
 locals {
   all_functions = {
     aggregator = {
-      made = var.aggregator, about = "Adds the stream of the limits to usage (dynalimit)", may = [local.list_streams]
+      made = var.aggregator, about = "Adds the stream of the limits to usage (dynalimit)", may = concat([local.list_streams], local.delivers)
       # As many as Lambda sends at once, 6 MB: the more records of a bucket, the fewer writes.
       batch = 10000, window = var.aggregator_batching_window
       # Records of buckets alone: those of snapshots would have the function feed itself.
-      pattern     = "{\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#BUCKET#\"}]}}}}"
-      environment = { DYNALIMIT_TABLE = var.limits_table_name, DYNALIMIT_RETENTION_DAYS = tostring(var.usage_retention_days) }
+      pattern = "{\"dynamodb\":{\"Keys\":{\"SK\":{\"S\":[{\"prefix\":\"#BUCKET#\"}]}}}}"
+      environment = {
+        DYNALIMIT_TABLE            = var.limits_table_name
+        DYNALIMIT_RETENTION_DAYS   = tostring(var.usage_retention_days)
+        DYNALIMIT_ALERT_SECRET_ARN = var.alert_secret_arn
+      }
     }
     archive = {
       made = var.archive, about = "Keeps what expires of the limits in S3 (dynalimit)", may = local.archives

@@ -31,7 +31,7 @@ const key = "arn:aws:kms:eu-central-1:123456789012:key/1"
 // places are where templates are resolved: each partition, with Amazon's key and another.
 var places = []Place{
 	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Bucket: "kept", Prefix: "limits/"},
-	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key, Bucket: "kept", Prefix: "a/b/", ArchiveKey: key + "-2", Keyset: keysetARN},
+	{Partition: "aws", Region: "eu-central-1", Account: "123456789012", Key: key, Bucket: "kept", Prefix: "a/b/", ArchiveKey: key + "-2", Keyset: keysetARN, Alerts: alertsARN},
 	{Partition: "aws-us-gov", Region: "us-gov-west-1", Account: "123456789012", Key: strings.Replace(key, "aws", "aws-us-gov", 1), Bucket: "kept", Prefix: "limits/", ArchiveKey: key},
 }
 
