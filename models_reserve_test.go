@@ -1,6 +1,7 @@
 package dynalimit_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -36,6 +37,7 @@ func TestReserveIsStored(t *testing.T) {
 		limits[0].WithReserve(11), limits[1].WithReserve(-2), limits[2].WithReserve(151), limits[3].WithReserve(51), dynalimit.PerSecond("one", 1).WithReserve(1),
 		dynalimit.Concurrent("inflight", 1, time.Minute).WithReserve(1),
 	} {
-		requireInvalid(t, s.repo.SetLimits(t.Context(), everyone, []dynalimit.Limit{limit}), "limits[0].Reserve")
+		invalid := requireInvalid(t, s.repo.SetLimits(t.Context(), everyone, []dynalimit.Limit{limit}), "limits[0].Reserve")
+		assert.Equal(t, limit.Capacity == 1, strings.Contains(invalid.Reason, "can have no reserve"), invalid.Reason)
 	}
 }

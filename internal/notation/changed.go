@@ -12,12 +12,7 @@ import (
 // ParseChanged parses a limit as ParseLimit does. Parts that the text omits come from the limit in force; the
 // zero limit means that none is in force. A text with a period or a window defines a limit of its own.
 func ParseChanged(text string, inForce dynalimit.Limit) (dynalimit.Limit, error) {
-	text, reserve := cutReserve(text)
-	l, err := changedWithoutReserve(text, inForce)
-	if err != nil {
-		return l, err
-	}
-	return withReserve(l, reserve)
+	return parseReserved(text, func(text string) (dynalimit.Limit, error) { return changedWithoutReserve(text, inForce) })
 }
 
 // changedWithoutReserve parses a changed limit from a text without a reserve. Omitted parts, and the reserve,

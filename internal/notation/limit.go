@@ -36,12 +36,7 @@ var windows = map[string]string{"hourly": "hour", "daily": "day", "weekly": "wee
 // NAME=COUNT/concurrent[,hold=DURATION][,longest=DURATION]. ParseReserve describes a reserve. It does not check
 // the values.
 func ParseLimit(text string) (dynalimit.Limit, error) {
-	text, reserve := cutReserve(text)
-	l, err := limitWithoutReserve(text)
-	if err != nil {
-		return l, err
-	}
-	return withReserve(l, reserve)
+	return parseReserved(text, limitWithoutReserve)
 }
 
 // limitWithoutReserve parses a limit as ParseLimit does, from a text without a reserve.

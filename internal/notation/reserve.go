@@ -63,11 +63,11 @@ func describeReserve(l dynalimit.Limit) string {
 	return ""
 }
 
-// cutReserve splits a limit's text into its other parts and the value of reserve=. The value is "" without that
-// part, and "nothing", which is invalid, for an empty one.
-func cutReserve(text string) (others, reserve string) {
+// parseReserved parses a limit from a text that may have a part reserve=. parse parses the text without that part. An
+// empty reserve is an error.
+func parseReserved(text string, parse func(text string) (dynalimit.Limit, error)) (dynalimit.Limit, error) {
 	parts := strings.Split(text, ",")
-	kept := parts[:1]
+	kept, reserve := parts[:1], ""
 	for _, part := range parts[1:] {
 		if value, ok := strings.CutPrefix(part, "reserve="); ok {
 			reserve = cmp.Or(value, "nothing") // which is no reserve
@@ -75,13 +75,9 @@ func cutReserve(text string) (others, reserve string) {
 		}
 		kept = append(kept, part)
 	}
-	return strings.Join(kept, ","), reserve
-}
-
-// withReserve returns the limit with the reserve parsed from a text. It returns the limit unchanged for "".
-func withReserve(l dynalimit.Limit, reserve string) (dynalimit.Limit, error) {
-	if reserve == "" {
-		return l, nil
+	l, err := parse(strings.Join(kept, ","))
+	if err != nil || reserve == "" {
+		return l, err
 	}
 	n, err := ParseReserve(l, reserve)
 	if err != nil {

@@ -98,6 +98,8 @@ func (l ConfigLimit) findFault() (field, reason string) {
 	switch {
 	case l.checkAlerts() != "":
 		return "AlertAt", l.checkAlerts()
+	case l.Burst < mostReserve && (l.Reserve > 0 || l.Reserve < noReserve):
+		return "Reserve", fmt.Sprintf("is %d for %q; a limit of one can have no reserve: give 0 or -1", l.Reserve, l.Name)
 	case l.Reserve < noReserve || l.Reserve > l.Burst/mostReserve:
 		return "Reserve", fmt.Sprintf("is %d for %q; give 1 to %d tokens, half of what it holds, 0 for a fifth, or -1 for none", l.Reserve, l.Name, l.Burst/mostReserve)
 	case l.IsSlots():
