@@ -2,6 +2,7 @@ package dynalimit_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,13 +21,16 @@ func TestAdmittedCallEndsBeforeItsBucketIsKnown(t *testing.T) {
 		"roll back":      func(ctx context.Context, l *dynalimit.Lease) error { return l.Rollback(ctx) },
 	} {
 		withSlots(t, dynalimit.Concurrent("inflight", 2, time.Minute), func(t *testing.T, s *process) {
-			wire := &brokenWire{drop: true, match: func(string, []byte) bool { return true }}
+			var answers atomic.Bool
+			wire := &brokenWire{drop: true, match: func(operation string, _ []byte) bool { return !answers.Load() || operation == "BatchGetItem" }}
 			p := s.faulty(&dynalimit.Options{OnUnavailable: dynalimit.Allow}, wire)
 			wire.times(-1)
 			open, ended := p.acquire("u", inflight), p.acquire("u", dynalimit.Amounts{"inflight": 1, "rpm": 1})
 			require.NoError(t, end(t.Context(), ended))
-			wire.times(0)
-			elapse(15 * time.Second)
+			answers.Store(true)
+			wire.times(5) // the first looks for the buckets fail
+			elapse(30 * time.Second)
+			require.Equal(t, 5, wire.count(), name)
 			free, _ := s.slots()
 			assert.Equal(t, int64(1), free, name)
 			require.NoError(t, open.Settle(t.Context(), nil))
@@ -83,6 +87,42 @@ func TestSlotsThatWereABucketForAWhile(t *testing.T) {
 		require.NoError(t, long.Settle(t.Context(), nil))
 		free, _ = s.slots()
 		assert.Equal(t, int64(4), free)
+	})
+}
+
+// The limit was a bucket for a moment, within a hold. A process that saw neither change gives back no slot of a call
+// that began since: its own slot is none of the new ones.
+func TestSlotsThatWereABucketForAMoment(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		own, old := admin.Scope{Entity: "u"}, s.peer(nil)
+		call := old.acquire("u", inflight)
+		require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+		s.peer(nil).acquire("u", dynalimit.Amounts{"rpm": 1})
+		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
+		elapse(time.Second)
+		s.peer(nil).acquire("u", inflight)
+		require.NoError(t, call.Settle(t.Context(), nil))
+		free, _ := s.slots()
+		assert.Equal(t, int64(3), free)
+	})
+}
+
+// A process makes the limit a bucket, and its image is of before other processes renewed their slots: none of the
+// slots stays in the item.
+func TestChangeOfKindFromAnOldImage(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
+		holder, p := s.peer(nil), s.peer(nil)
+		holder.acquire("u", inflight)
+		p.acquire("u", dynalimit.Amounts{"rpm": 1})
+		elapse(45 * time.Second)
+		_, epochs := s.slots()
+		require.Equal(t, []int64{0, 1}, epochs)
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Entity: "u"}, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
+		elapse(16 * time.Second)
+		p.acquire("u", dynalimit.Amounts{"rpm": 1})
+		for name := range s.item("u") {
+			assert.NotContains(t, name, "s_inflight_h")
+		}
 	})
 }
 

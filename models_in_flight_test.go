@@ -3,11 +3,14 @@ package dynalimit_test
 import (
 	"context"
 	"math/rand/v2"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -179,6 +182,68 @@ func TestOutageBeyondAHold(t *testing.T) {
 		elapse(51 * time.Millisecond)
 		other.acquire("u", inflight)
 		require.NoError(t, second.Settle(t.Context(), nil))
+	})
+}
+
+// silentWire sends requests that nobody answers while it is silent.
+type silentWire struct {
+	next   aws.HTTPClient
+	silent atomic.Bool
+}
+
+// Do implements aws.HTTPClient.
+func (w *silentWire) Do(request *http.Request) (*http.Response, error) {
+	if !w.silent.Load() {
+		return w.next.Do(request)
+	}
+	<-request.Context().Done()
+	return nil, request.Context().Err()
+}
+
+// An outage of up to half a hold costs no slot, whenever it begins, and also if the traffic of another bucket notices
+// it first.
+func TestOutageOfHalfAHold(t *testing.T) {
+	const hold = 30 * time.Second
+	for begin := 13 * time.Second; begin <= 19*time.Second; begin += time.Second / 2 { // about when the slot is renewed
+		for _, lasts := range []time.Duration{hold / 3, hold / 2} {
+			for _, traffic := range []bool{false, true} {
+				withSlots(t, dynalimit.Concurrent("inflight", 1, hold), func(t *testing.T, s *process) {
+					wire := &silentWire{next: s.client().Options().HTTPClient}
+					p, other := s.wired(nil, wire), s.peer(nil)
+					lease := p.acquire("u", inflight)
+					for now := time.Duration(0); now < 2*hold; now += time.Second / 2 {
+						wire.silent.Store(now >= begin && now < begin+lasts)
+						elapse(time.Second / 2)
+						if traffic && now%(3*time.Second) == 0 {
+							go func() { _, _ = p.limiter.Acquire(t.Context(), "v", model, dynalimit.Amounts{"rpm": 1}) }()
+						}
+						_, err := other.limiter.Acquire(t.Context(), "u", model, inflight)
+						require.ErrorIs(t, err, dynalimit.ErrLimitExceeded, "%v after the begin of an outage at %v for %v", now-begin, begin, lasts)
+					}
+					require.NoError(t, lease.Settle(t.Context(), nil))
+					free, _ := s.slots()
+					assert.Equal(t, int64(1), free)
+				})
+			}
+		}
+	}
+}
+
+// A renewal that fails is tried again each second, and no more often.
+func TestFailedRenewalIsTriedEachSecond(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, 30*time.Second), func(t *testing.T, s *process) {
+		wire := &brokenWire{refuse: "AccessDeniedException", match: func(operation string, _ []byte) bool { return operation == "UpdateItem" }}
+		p := s.faulty(nil, wire)
+		lease := p.acquire("u", inflight)
+		wire.times(10)
+		elapse(29 * time.Second)
+		assert.Equal(t, 10, wire.count())
+		s.deny("u", inflight)
+		wire.times(-1)
+		elapse(26 * time.Second)
+		assert.InDelta(t, 14, wire.count(), 1)
+		wire.times(0)
+		require.NoError(t, lease.Settle(t.Context(), nil))
 	})
 }
 

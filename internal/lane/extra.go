@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -269,6 +270,17 @@ func (x *extra) endPacing() *pacer {
 func (e *extras) holdsSlots() bool {
 	x := e.Load()
 	return x != nil && x.slots.Load() != nil && x.slots.Load().inUse.Load()
+}
+
+// unbounded is a time longer than any wait.
+const unbounded = time.Duration(math.MaxInt64)
+
+// longestProbe returns the longest wait between two probes of the bucket; unbounded without slots of open calls.
+func (e *extras) longestProbe() time.Duration {
+	if !e.holdsSlots() {
+		return unbounded
+	}
+	return e.Load().slots.Load().longestProbe()
 }
 
 // slotsWithout returns the slots of the process's open calls, but not those that adjusts end; nil without slots.

@@ -285,17 +285,24 @@ func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
 	}
 }
 
-// countLate counts slots of calls that were admitted before the bucket was known: above 0 they are open from a second on,
-// below 0 their calls have ended. If the limit was of another kind when they were counted, none of them is open.
-func (s *heldSlots) countLate(amounts []plan.Signed, second int64) {
+// beginLate counts slots, above 0, of calls that were admitted before the bucket was known, as open from a second on.
+func (s *heldSlots) beginLate(amounts []plan.Signed, second int64) {
+	s.begin(amounts, second)
 	for _, a := range amounts {
 		_, more := s.limit(a.Name)
-		one := []plan.Signed{{Name: a.Name, Amount: max(a.Amount, -more.late)}}
-		if more.late += one[0].Amount; a.Amount > 0 {
-			more.lateSince = second
-			s.begin(one, second)
-		} else {
-			s.end(plan.Negated(one), second)
+		more.late, more.lateSince = more.late+a.Amount, second
+	}
+}
+
+// endLate counts the end, at a second, of calls that were admitted before the bucket was known. It skips amounts that
+// were not counted as slots, because the limit was of another kind then.
+func (s *heldSlots) endLate(amounts []plan.Signed, second int64) {
+	for _, a := range amounts {
+		if s.hasLate(a.Name) {
+			_, more := s.limit(a.Name)
+			a.Amount = min(a.Amount, more.late)
+			more.late -= a.Amount
+			s.end([]plan.Signed{a}, second)
 		}
 	}
 }

@@ -244,7 +244,7 @@ func (l *Lane) Trip(cause error) bool {
 // the lines.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
-	if l.site().probe() {
+	if l.site().probe(l.extra.longestProbe) {
 		l.owner.Log.Info("dynalimit: a bucket answers again", slog.String("entity", l.Entity), slog.String("resource", l.Resource))
 	}
 	l.mu.Lock()
@@ -253,6 +253,5 @@ func (l *Lane) recover() {
 	l.Contact.regain()
 	if x := l.extra.Load(); x != nil {
 		x.wakeHeads()
-		x.armSlots()
 	}
 }

@@ -16,28 +16,49 @@ const (
 	lastProbe  = 10 * time.Second
 )
 
-// probe asks a bucket until it answers: at once, then after waits that double. While the whole table
-// does not answer, it waits for the table's own probe. The bucket may still be silent when the table
-// answers. It returns false if the limiter is closed first.
-func (s site) probe() bool {
-	life, table := s.life, s.access.Table
-	for wait := FirstProbe; life.Err() == nil; wait = min(2*wait, lastProbe) {
-		if table.Open() {
-			select {
-			case <-table.Closed():
-			case <-life.Done():
-				return false
-			}
+// probe asks a bucket until it answers: at once, then after waits that double up to lastProbe or longest. While the
+// whole table does not answer, awaitTable says when to ask. The bucket may still be silent when the table answers. It
+// returns false if the limiter is closed first.
+func (s site) probe(longest func() time.Duration) bool {
+	life := s.life
+	for wait := FirstProbe; ; wait *= 2 {
+		if s.access.Table.Open() {
+			s.awaitTable(longest)
 			wait = FirstProbe
+		}
+		if life.Err() != nil {
+			return false
 		}
 		if s.AnswersNow(life) {
 			return true
 		}
-		if !ddb.Sleep(life, wait/2+rand.N(wait/2)) {
-			return false
+		wait = min(wait, lastProbe, longest())
+		if !s.access.Table.Open() {
+			ddb.Sleep(life, wait/2+rand.N(wait/2))
 		}
 	}
-	return false
+}
+
+// awaitTable waits until the table answers its own probe, or the limiter is closed. A lane with a longest wait below
+// lastProbe also returns to ask its bucket, once no lane of the process has done so for that wait.
+func (s site) awaitTable(longest func() time.Duration) {
+	for {
+		most, last := longest(), s.asked.Load()
+		var ask <-chan time.Time
+		if most < lastProbe {
+			ask = time.After(most - time.Duration(s.passed()-last)*time.Microsecond)
+		}
+		select {
+		case <-s.access.Table.Closed():
+			return
+		case <-s.life.Done():
+			return
+		case <-ask:
+			if s.asked.CompareAndSwap(last, s.passed()) {
+				return
+			}
+		}
+	}
 }
 
 // AnswersNow probes the bucket once, and reports whether DynamoDB answered. It writes nothing.

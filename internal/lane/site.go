@@ -62,8 +62,9 @@ type sites struct {
 	keys []atomic.Pointer[builtKey]
 	// foreign means that another implementation has written a bucket.
 	foreign atomic.Bool
-	// trips counts the buckets that do not answer.
-	trips atomic.Int64
+	// trips counts the buckets that do not answer. asked is the time, as passed returns it, of the last probe of one
+	// whose lane did not wait for the table's.
+	trips, asked atomic.Int64
 	// Began is the origin of the instants for pacing and for the age of prefetched tokens. It never
 	// changes.
 	Began time.Time

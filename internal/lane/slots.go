@@ -2,7 +2,6 @@ package lane
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,8 +27,9 @@ type Slots struct {
 	// timer fires at the instant armed, in Unix ms; armed is 0 while it is stopped.
 	timer *time.Timer
 	armed int64
-	// idle counts the tries of tend, in a row, without a write.
-	idle int
+	// idle counts the tries of tend, in a row, without an answer. earliest is the instant of the next try, in Unix ms.
+	idle     int
+	earliest int64
 }
 
 // noteAnswer books the slots that a write under a configuration moved, by its answer. It returns the windows of
@@ -39,6 +39,7 @@ func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []
 	s.held.useConfig(cfg)
 	switch a.Verdict {
 	case ddb.Landed:
+		s.earliest = 0
 		taken = s.held.bookLanded(rows, a.Image, secondAt(s.site.elapsed()))
 	case ddb.Unconfirmed:
 		s.held.bookUnanswered(rows)
@@ -85,10 +86,12 @@ func (s *Slots) countAdmitted(amounts []plan.Signed, cfg *plan.Config) {
 // countLate counts slots of calls that were admitted before their bucket was known, and sets the timer. Amounts
 // above 0 are open from now on; calls of amounts below 0 have ended.
 func (s *Slots) countLate(amounts []plan.Signed, cfg *plan.Config) {
+	begun, ended := plan.Split(amounts)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.useConfig(cfg)
-	s.held.countLate(amounts, secondAt(s.site.elapsed()))
+	s.held.beginLate(begun, secondAt(s.site.elapsed()))
+	s.held.endLate(plan.Negated(ended), secondAt(s.site.elapsed()))
 	s.arm()
 }
 
@@ -99,13 +102,12 @@ func (s *Slots) HasLate(limit string) bool {
 	return s.held.hasLate(limit)
 }
 
-// endLate counts the end of calls that were admitted before their bucket was known, and sets the timer. amounts are above 0. It
-// skips those that were not counted as slots, whatever the kind of their limit is now.
+// endLate counts the end of calls that were admitted before their bucket was known, and sets the timer. amounts are
+// above 0. It skips those that were not counted as slots, whatever the kind of their limit is now.
 func (s *Slots) endLate(amounts []plan.Signed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	slots := slices.DeleteFunc(plan.Negated(amounts), func(a plan.Signed) bool { return !s.held.hasLate(a.Name) })
-	s.held.countLate(slots, secondAt(s.site.elapsed()))
+	s.held.endLate(amounts, secondAt(s.site.elapsed()))
 	s.arm()
 }
 
@@ -193,6 +195,23 @@ func (s *Slots) meanCall() (mean float64) {
 	return mean
 }
 
+// probesPerHold is the least number of probes of a silent bucket in a hold.
+const probesPerHold = 16
+
+// longestProbe returns the longest wait between two probes of a bucket that has slots of open calls. It is a part of
+// their hold, so that the slots are renewed in time after an outage of half a hold. It is unbounded without slots.
+func (s *Slots) longestProbe() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := unbounded
+	for _, l := range s.held.Limits {
+		if l.Open > 0 {
+			most = min(most, time.Duration(s.held.hold(l.Name))*time.Millisecond/probesPerHold)
+		}
+	}
+	return most
+}
+
 // arm sets the timer to the next write for the slots alone, or stops it if none is due. It updates inUse, and
 // the process's list of slots in use; after the end of the limiter it sets no timer. mu must be held.
 func (s *Slots) arm() {
@@ -208,6 +227,9 @@ func (s *Slots) arm() {
 	}
 	now := s.site.access.NowMS()
 	due := s.held.due(now, secondAt(s.site.elapsed()))
+	if due != bucket.Never {
+		due = max(due, s.earliest)
+	}
 	switch {
 	case due == bucket.Never && s.timer != nil:
 		s.timer.Stop()
@@ -235,21 +257,25 @@ const (
 	mostIdle    = 4
 )
 
-// tend is the timer's function: it makes the lane write for the slots if a write is due. It also ends calls
-// that kept their slots too long, and reports them to onLapse.
+// tend is the timer's function. It makes the lane write for the slots if a write is due, also while the table does
+// not answer. A write without an answer makes the lane probe its bucket. It also ends calls that kept their slots
+// too long, and reports them to onLapse.
 func (s *Slots) tend() {
 	s.mu.Lock()
 	now, second := s.site.access.NowMS(), secondAt(s.site.elapsed())
 	lapsed := s.held.lapse(second)
 	due := s.held.due(now, second)
-	s.armed = 0
 	writes := due != bucket.Never && due <= now && s.site.life.Err() == nil
-	if writes {
-		s.armAt(now+tendRetryMS<<s.idle, now)
+	switch {
+	case !writes:
+	case s.site.Contact.silent(): // the lane probes the bucket meanwhile
+		s.earliest = now + tendRetryMS
+	default:
+		s.earliest = now + tendRetryMS<<s.idle
 		s.idle = min(s.idle+1, mostIdle)
-	} else {
-		s.arm()
 	}
+	s.armed = 0
+	s.arm()
 	cfg := s.held.cfg
 	s.mu.Unlock()
 	for _, one := range lapsed {
@@ -257,7 +283,7 @@ func (s *Slots) tend() {
 			s.onLapse(one)
 		}
 	}
-	if writes && !s.site.Contact.Away() {
+	if writes {
 		s.submit(newTending(context.Background(), cfg))
 	}
 }

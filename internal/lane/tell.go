@@ -156,7 +156,6 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 	unknown := p.counts
 	for i, f := range found {
 		mine, _ := p.splitKnown(f.Config.Charges)
-		mine.counts = withoutZeros(mine.counts)
 		for k := range mine.counts {
 			c := &mine.counts[k]
 			if slices.ContainsFunc(found[i+1:], func(above Located) bool {
