@@ -220,6 +220,27 @@ func TestNotesOfOthersDelayLittle(t *testing.T) {
 	}
 }
 
+// A note with a wrong age delays a process that waits for slots by two looks, once.
+func TestNotesOfOthersDelaySlotsLittle(t *testing.T) {
+	withSlots(t, dynalimit.Concurrent("inflight", 1, time.Minute), func(t *testing.T, s *process) {
+		p, lease, now := s.peer(nil), s.acquire("u", inflight), time.Now().UnixMilli()
+		_, err := s.client().UpdateItem(t.Context(), &dynamodb.UpdateItemInput{
+			TableName: &s.repo.table, Key: s.repo.keys.Bucket("u", model).Attributes(), UpdateExpression: aws.String("SET wn = :wn"),
+			ExpressionAttributeValues: schema.Item{":wn": schema.Bytes((&schema.Note{Until: now, At: now, Lane: 7, Age: 1 << 32, Spread: 4}).Bytes())},
+		})
+		require.NoError(t, err)
+		time.AfterFunc(time.Second, func() { assert.NoError(t, lease.Settle(t.Context(), nil)) })
+		for _, most := range []time.Duration{12 * time.Second, 2 * time.Second, 2 * time.Second} {
+			began := time.Now()
+			next, err := p.limiter.Wait(t.Context(), "u", model, inflight)
+			require.NoError(t, err)
+			assert.Less(t, time.Since(began), most)
+			elapse(time.Second)
+			require.NoError(t, next.Settle(t.Context(), nil))
+		}
+	})
+}
+
 // While another process has reserved amounts, Acquire leaves them, and says exactly when they are free.
 func TestAcquireLeavesAReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

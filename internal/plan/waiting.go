@@ -53,9 +53,14 @@ const (
 	hardLoses  = 0.2
 	hardSpread = 20
 	lossDecay  = 0.1
-	// A contended lane looks each lookEvery, or each lane's part of lookLanes a second.
-	lookEvery = 1000
-	lookLanes = 600
+	// A contended lane looks each lookEvery. Many lanes look lookLanes times a second in all, but each one each
+	// rarestLook, because a wrong note may tell of too many. Few lanes that wait for tokens look fewLooks times a second
+	// in all, but none of them more often than each leastLook.
+	lookEvery  = 1000
+	lookLanes  = 600
+	rarestLook = 5000
+	fewLooks   = 20
+	leastLook  = 250
 	// A head that lost raiseLosses times and is older than raiseAges times the note's age and raiseTime raises it.
 	raiseLosses = 2
 	raiseAges   = 1.25
@@ -312,7 +317,11 @@ func (c Contest) TryImage(n *schema.Note, now float64) int64 {
 
 // LookEvery returns the time between two reads of the bucket by a contended lane, in ms.
 func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
-	return lookEvery * max(1, h.lanes(n)/lookLanes)
+	lanes, least := h.lanes(n), float64(lookEvery)
+	if !h.Slots {
+		least = min(lookEvery, max(leastLook, lanes*1000/fewLooks))
+	}
+	return min(rarestLook, max(least, lanes*1000/lookLanes))
 }
 
 // RecordWin returns the contest after a take of the lane's waiters has landed: its lost tries in a row end.
@@ -365,6 +374,8 @@ func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Not
 	}
 	age := ageOf(n)
 	switch older := now - h.Came - age; {
+	case h.Slots && older < 0 && c.wasLeft(h, now): // no head is due: the age is wrong
+		age += older
 	case h.Slots:
 		age += older * ageMoves
 	case older > 0:

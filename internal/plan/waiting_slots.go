@@ -84,10 +84,15 @@ func (c Contest) nextSlotTry(h Head, n *schema.Note, now float64) float64 {
 	switch {
 	case !h.Free:
 		return now + farOff
-	case h.Plenty, c.free > 0 && now-c.free >= slotFreeFor*h.mostSlotLook():
+	case h.Plenty, c.wasLeft(h, now):
 		return h.Exact
 	}
 	return max(h.Exact, c.slotDue(h, n, now))
+}
+
+// wasLeft reports whether images have shown a free slot for so long that no head of another lane is due.
+func (c Contest) wasLeft(h Head, now float64) bool {
+	return c.free > 0 && now-c.free >= slotFreeFor*h.mostSlotLook()
 }
 
 // mostSlotLook returns the longest time between two reads of the bucket by a due head, in ms.
@@ -98,7 +103,7 @@ func (h Head) mostSlotLook() float64 {
 // NextLook returns the instant, in ms, of the next read of the bucket by a contended lane, or by a slot's
 // waiting head. seen is the instant of the last one, and chance draws it.
 func (c Contest) NextLook(h Head, n *schema.Note, seen, chance, now float64) float64 {
-	look := seen + c.LookEvery(h, n)*(1+chance/5)
+	look := seen + c.LookEvery(h, n)*(1+chance/8)
 	if !h.Slots || !h.Shared {
 		return look
 	}

@@ -49,12 +49,12 @@ func TestHeadLooksForASlot(t *testing.T) {
 		seen, want float64
 	}{
 		"not due":               {slotHead(false, true), 0, 900 + 25},
-		"not due for long":      {slotHead(false, true), -500, 600},
+		"not due for long":      {slotHead(false, true), -500, 562.5},
 		"due":                   {slotHead(false, true), 900, 900 + 25},
 		"due for 100 ms":        {slotHead(false, true), 1000, 1000 + 75},
 		"due for a second":      {slotHead(false, true), 1900, 1900 + 100},
 		"one slot of a minute":  {few, 4900, 4900 + 400},
-		"the bucket for itself": {slotHead(false, false), 0, 1100},
+		"the bucket for itself": {slotHead(false, false), 0, 1062.5},
 	} {
 		got := c.NextLook(x.head, note, at(x.seen), .5, at(x.seen))
 		assert.InDelta(t, at(x.want), got, .001, name)
@@ -86,6 +86,11 @@ func TestHeadWithoutASlotRaisesTheAge(t *testing.T) {
 	assert.InDelta(t, 1100, next.Age, .001)
 	next = seenBy(2).NextNote(slotHead(true, true), noteAt(0, 1000, 20), 0, at(200))
 	assert.InDelta(t, 900, next.Age, .001)
+	left, _ := seenBy(2).SeeSlots(slotHead(true, true), noteAt(0, 9000, 20), at(50))
+	next = left.NextNote(slotHead(true, true), noteAt(0, 9000, 20), 0, at(199))
+	assert.InDelta(t, 7899.875, next.Age, .001)
+	next = left.NextNote(slotHead(true, true), noteAt(0, 9000, 20), 0, at(200))
+	assert.InDelta(t, 200, next.Age, .001, "nobody was due for the slot")
 }
 
 // seenBy is the contest of a lane that has seen the note of another.

@@ -149,9 +149,10 @@ func TestTriesLookAndRidersAreDue(t *testing.T) {
 	assert.False(t, c.MayRide(at(0), false, noteAt(0, 1000, 10), at(899)))
 	assert.True(t, c.MayRide(at(0), true, noteAt(0, 1000, 10), at(0)))
 
-	h := Head{Line: 33}
-	assert.InDelta(t, 1000, c.LookEvery(h, noteAt(0, 600*33, 10)), .001)
-	assert.InDelta(t, 2000, c.LookEvery(h, noteAt(0, 1200*33, 10)), .001)
+	for lanes, want := range map[float64]float64{1: 250, 5: 250, 10: 500, 20: 1000, 600: 1000, 1200: 2000, 3000: 5000, 1 << 20: 5000} {
+		assert.InDelta(t, want, c.LookEvery(Head{Line: 33}, noteAt(0, lanes*33, 10)), .001, "%g lanes", lanes)
+	}
+	assert.InDelta(t, 1000, c.LookEvery(Head{Line: 33, Slots: true}, noteAt(0, 33, 10)), .001)
 }
 
 // The times of a head are those of the limit for which its line waits longest.
