@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -402,4 +404,27 @@ func TestWaitUnderLocalSleepsForItsQueue(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A closed limiter is freed with all that it knows, also if its observer knows an open lease.
+func TestClosedLimiterIsFreed(t *testing.T) {
+	type service struct{ leases []*dynalimit.Lease }
+	closed := func() weak.Pointer[service] {
+		of, db := new(service), ddbmem.New()
+		defer db.Close()
+		repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
+		require.NoError(t, err)
+		require.NoError(t, repo.CreateTable(t.Context()))
+		l, err := dynalimit.New(repo, &dynalimit.Options{Observer: observe.Observer{Dropped: func(observe.Drop) { of.leases = nil }}})
+		require.NoError(t, err)
+		lease, err := l.Acquire(t.Context(), "u", model, dynalimit.Amounts{"rpd": 1}, dynalimit.WithLimits(dynalimit.DailyQuota("rpd", 10, "UTC")))
+		require.NoError(t, err)
+		of.leases = append(of.leases, lease)
+		require.NoError(t, l.Close(t.Context()))
+		return weak.Make(of)
+	}()
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return closed.Value() == nil
+	}, time.Minute, time.Millisecond)
 }

@@ -116,7 +116,7 @@ func (c *Call) chargeEstimates() *estimates {
 	if of == nil {
 		return nil
 	}
-	e := &estimates{unsettled: &c.desk.Lanes.Unsettled, of: of}
+	e := &estimates{unsettled: c.desk.Lanes.Unsettled, of: of}
 	e.add(1)
 	runtime.AddCleanup(c, (*estimates).removeAll, e)
 	return e

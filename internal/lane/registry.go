@@ -54,7 +54,7 @@ type Registry struct {
 	// numbers counts all lanes so far.
 	numbers uint16
 	// Unsettled sums the estimates that quotas are charged for open calls.
-	Unsettled Unsettled
+	Unsettled *Unsettled
 }
 
 // Options configure the lanes of a process. All but Trace and OnDrop are required.
@@ -101,7 +101,7 @@ func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
 	byKey.Held = func(l *Lane) bool {
 		return l.Waiters(false) != nil || l.Waiters(true) != nil || l.Contact.silent() || l.extra.holdsSlots()
 	}
-	s := &Registry{Options: o, byKey: byKey}
+	s := &Registry{Options: o, byKey: byKey, Unsettled: new(Unsettled)}
 	s.access, s.IDs, s.Began = &s.Access, newOpIDs(), time.Now().Add(-time.Second)
 	s.keys = make([]atomic.Pointer[builtKey], min(o.Size, mostKeys))
 	s.life, s.End = context.WithCancel(context.Background())
