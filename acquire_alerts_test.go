@@ -287,3 +287,43 @@ func TestAlertsOfAQuotaThatReturns(t *testing.T) {
 		}
 	})
 }
+
+// A call that a quota in shadow would have denied is marked apart from denials, once, and by no request of the call. A later
+// denial in the window, without the shadow, is marked too.
+func TestDenialInShadowIsMarked(t *testing.T) {
+	virtual(t, nil, func(t *testing.T, s *process) {
+		s.advanceTo("2099-01-23T19:00:00Z")
+		limit := dynalimit.DailyQuota("tpd", 100, "").WithAlerts(50, 100)
+		limit.Shadow = true
+		s.limits(admin.Scope{Everyone: true, Resource: model}, limit)
+		quota := func() schema.AlertedQuota {
+			<-time.After(3 * time.Second)
+			return schema.AlertedQuotas(s.item("key"))[0]
+		}
+		s.acquire("key", dynalimit.Amounts{"tpd": 95})
+		s.acquire("key", dynalimit.Amounts{"tpd": 101})
+		assert.False(t, quota().DeniedInShadow, "a call above the whole quota")
+		plain := s.used(func() { s.acquire("key", dynalimit.Amounts{"tpd": 5}) })
+		assert.False(t, quota().DeniedInShadow)
+		used := s.used(func() { s.acquire("key", dynalimit.Amounts{"tpd": 6}) })
+		assert.Equal(t, []float64{plain.ReadUnits(), plain.WriteUnits()}, []float64{used.ReadUnits(), used.WriteUnits()})
+		mark := s.used(func() {
+			assert.True(t, quota().DeniedInShadow)
+			assert.False(t, quota().Denied)
+		})
+		assert.InDelta(t, 1, mark.WriteUnits(), 0)
+		assert.Equal(t, int64(1), s.used(func() {
+			s.peer(nil).acquire("key", dynalimit.Amounts{"tpd": 6})
+			quota()
+		}).Operations["UpdateItem"].Requests, "once")
+
+		limit.Shadow = false
+		s.limits(admin.Scope{Everyone: true, Resource: model}, limit)
+		s.clock.advance(2 * time.Second)
+		s.peer(nil).deny("key", dynalimit.Amounts{"tpd": 6})
+		assert.True(t, quota().Denied)
+		_, err := s.repo.admin().Buckets.GrantWindow(t.Context(), "key", model, "op", dynalimit.Amounts{"tpd": 20})
+		require.NoError(t, err)
+		assert.False(t, quota().Denied || quota().DeniedInShadow, "a grant ends both")
+	})
+}

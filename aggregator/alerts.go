@@ -22,6 +22,8 @@ type Alert struct {
 	Namespace, Entity, Resource, Limit string
 	// Percent is the threshold: the used or reserved part of the quota, below 100. 100 means that a call was denied.
 	Percent int
+	// Shadow means that no call was denied, because the quota is in shadow. Percent is 100 then.
+	Shadow bool
 	// Amount is the quota with its grants in the window, and Used the used or reserved part of it, in millitokens, of
 	// money in thousandths of a micro-dollar. Used may be lower again: estimates come back.
 	Amount, Used int64

@@ -297,6 +297,31 @@ func TestAlertsOfAHundredBuckets(t *testing.T) {
 	})
 }
 
+// A denial that did not happen because the quota is in shadow tells so. A denial later in the window tells anew.
+func TestAlertsOfAQuotaInShadow(t *testing.T) {
+	alertBubble(t, 1, func(ctx context.Context, db *ddbmem.DB, p []*aggregator.Processor) {
+		spent := spentBucket{entity: "key-1", life: 1, window: march, amount: 1000, used: 970, counted: 970, alerts: "100"}
+		shadowed, denied := change(1, noon, spent, spent), change(2, noon, spent, spent)
+		shadowed.New["v_usd@?"] = &types.AttributeValueMemberS{Value: spent.mark()}
+		denied.New["v_usd@?"], denied.New["v_usd@!"] = shadowed.New["v_usd@?"], shadowed.New["v_usd@?"]
+		for _, r := range []aggregator.Record{shadowed, denied} {
+			_, err := p[0].Process(ctx, []aggregator.Record{r})
+			require.NoError(t, err)
+			<-time.After(time.Second)
+		}
+		reader, err := aggregator.NewReader(db.Client(), "limits", nil)
+		require.NoError(t, err)
+		page, err := reader.Alerts(ctx, aggregator.AlertQuery{})
+		require.NoError(t, err)
+		var shadows []bool // the newest first
+		for _, a := range page.Alerts {
+			assert.Equal(t, 100, a.Percent)
+			shadows = append(shadows, a.Shadow)
+		}
+		assert.Equal(t, []bool{false, true}, shadows)
+	})
+}
+
 // A threshold that is set below one that was told tells with the next record, also where another follower told that one.
 func TestLowerThresholdThatIsSetLater(t *testing.T) {
 	alertBubble(t, 2, func(ctx context.Context, db *ddbmem.DB, p []*aggregator.Processor) {

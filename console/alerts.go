@@ -155,6 +155,8 @@ func showAlert(v *view, a aggregator.Alert) alertRow {
 		Crossed: fmt.Sprintf("%d %%", a.Percent), Used: formatAmount(money, a.Used/milli), Of: formatAmount(money, a.Amount/milli),
 	}
 	switch {
+	case a.Shadow:
+		r.Class, r.Crossed = "warn", "would deny" // the quota is in shadow
 	case a.Percent >= 100:
 		r.Class, r.Crossed = "bad", "denied" // a call was
 	case a.Percent >= 80:

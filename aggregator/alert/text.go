@@ -34,7 +34,10 @@ func lineOf(a *aggregator.Alert) string {
 		who = cleanName(a.Namespace) + "/" + who
 	}
 	what := fmt.Sprintf("has used or reserved %d %% of", a.Percent)
-	if a.Percent == schema.WholeQuota {
+	switch {
+	case a.Shadow:
+		what = "would have been denied a call by"
+	case a.Percent == schema.WholeQuota:
 		what = "was denied a call by"
 	}
 	return fmt.Sprintf("%s %s %s of the %s on %s: %s of %s, until %s", who, what, cleanName(a.Limit), a.Window, cleanName(a.Resource), AmountText(a.Unit, a.Used), AmountText(a.Unit, a.Amount), a.End.UTC().Format("2006-01-02 15:04 UTC"))
@@ -89,6 +92,7 @@ type alertJSON struct {
 	Resource  string    `json:"resource"`
 	Limit     string    `json:"limit"`
 	Percent   int       `json:"percent"`
+	Shadow    bool      `json:"shadow,omitempty"`
 	Used      string    `json:"used"`
 	Amount    string    `json:"amount"`
 	Unit      string    `json:"unit,omitempty"`
@@ -103,7 +107,7 @@ func jsonOf(m Message) messageJSON {
 	out := messageJSON{Type: "dynalimit.alerts", Text: Text(m), Open: m.Open, Late: m.Late}
 	for _, a := range m.Alerts {
 		out.Alerts = append(out.Alerts, alertJSON{
-			a.ID, a.Namespace, a.Entity, a.Resource, a.Limit, a.Percent, exactText(a.Unit, a.Used), exactText(a.Unit, a.Amount), a.Unit, a.Window, a.Start, a.End, a.At,
+			a.ID, a.Namespace, a.Entity, a.Resource, a.Limit, a.Percent, a.Shadow, exactText(a.Unit, a.Used), exactText(a.Unit, a.Amount), a.Unit, a.Window, a.Start, a.End, a.At,
 		})
 	}
 	return out

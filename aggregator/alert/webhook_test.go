@@ -126,6 +126,8 @@ func TestTextIsNoMarkup(t *testing.T) {
 	assert.NotContains(t, text, "<!channel>")
 	assert.Contains(t, text, "&lt;!channel&gt; &amp; was denied a call by "+strings.Repeat("é", 80)+"… of the day")
 	assert.Contains(t, text, "1 of 12340 alerts; the others follow.")
+	m.Alerts[0].Shadow = true
+	assert.Contains(t, Text(m), " would have been denied a call by ")
 	assert.Contains(t, text, "more than a day old")
 	assert.Equal(t, "-$0.50", AmountText("usd", -500_000_000))
 	assert.Equal(t, "12.5", exactText("", 12_500))

@@ -51,7 +51,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 		behind = behind || b.Behind
 		if b.mayAlertDenial() {
 			beside := lane.BesideOf(b.Lane)
-			beside.MarkDenial(b.Limit, b.Rate.WindowAt(lanes.SureMS()))
+			beside.MarkDenial(b.Limit, b.Rate.WindowAt(lanes.SureMS()), false)
 		}
 		if !b.Exceeded || !b.Rate.IsQuota() || b.Wait <= estimatesRetry {
 			continue

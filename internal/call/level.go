@@ -111,6 +111,9 @@ func (lv *level) bookGrant(r *lane.Result) {
 		if windows {
 			window = r.Window(a.Name)
 		}
+		if down > 0 && lv.cfg.Origin != nil && lv.cfg.Origin.Alerts != nil {
+			markShadow(lv.lane, lv.cfg, a, window)
+		}
 		h.Take(a.Amount-down, window)
 	}
 }
@@ -296,6 +299,15 @@ func (lv *level) resolveUnderWay(lanes *lane.Registry, o *observe.Observer) {
 		}
 		return true
 	})
+}
+
+// markShadow marks that a quota in shadow would have denied an amount in a window, if it may have an alert of that. An
+// amount above the whole quota says nothing of its use.
+func markShadow(l *lane.Lane, cfg *plan.Config, a plan.Signed, window bucket.WindowID) {
+	if i := cfg.Index(a.Name); cfg.InShadow(a.Name) && window.IsQuota() && a.Amount <= cfg.Limits[i].Rate.Burst {
+		beside := lane.BesideOf(l)
+		beside.MarkDenial(a.Name, window.Ordinal(), true)
+	}
 }
 
 // tellOverrun reports to the observer an amount of a limit, in millitokens, that the bucket was not

@@ -28,10 +28,12 @@ type denialMarks struct {
 	begun map[denialMark]struct{}
 }
 
-// denialMark is a mark in a bucket: of a limit, in a window, with a burst.
+// denialMark is a mark in a bucket: of a limit, in a window, with a burst. shadow means that the limit is in shadow and denied
+// nothing.
 type denialMark struct {
 	bucketKey
 	limit         string
+	shadow        bool
 	window, burst int64
 }
 
@@ -57,23 +59,23 @@ func (d *denialMarks) forgetMark(m denialMark) {
 	delete(d.begun, m)
 }
 
-// markDenial marks a denial by a quota in a window in a bucket. It does nothing unless the last image has an
+// markDenial marks a denial by a quota in a window in a bucket, or with shadow one that did not happen. It does nothing unless the last image has an
 // alert for denials, no mark of one, and that window or a later one. It returns at once. After a
 // random time of at most 2 s it reads the bucket, and writes the mark if it is still missing.
-func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window int64) {
+func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window int64, shadow bool) {
 	image := memory.lastImage()
-	if image == nil || !image.LacksDenialMark(limit) || d.models.areForbidden() {
+	if image == nil || !image.LacksDenialMark(limit, shadow) || d.models.areForbidden() {
 		return
 	}
 	stored := &image.Limits[image.Set.Index(limit)]
-	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, int64(stored.Window), stored.Burst}
+	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, shadow, int64(stored.Window), stored.Burst}
 	if m.window < window || !d.begin(m) {
 		return
 	}
 	d.work.Started()
 	go func() {
 		defer d.work.Stopped()
-		if !at.Sleep(rand.N(longestMarkWait)) || !d.turns.wait(at.life) || !writeDenialMark(at, memory, image.Set, limit) {
+		if !at.Sleep(rand.N(longestMarkWait)) || !d.turns.wait(at.life) || !writeDenialMark(at, memory, image.Set, limit, shadow) {
 			d.forgetMark(m)
 		}
 	}()
@@ -82,17 +84,17 @@ func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window i
 // writeDenialMark reads the bucket, and marks a denial if the mark is missing. It gives the images of both
 // requests to memory. forbidden means that the role must not write the mark; it is false after any other
 // failure.
-func writeDenialMark(at site, memory *Memory, hint *schema.LimitSet, limit string) (forbidden bool) {
+func writeDenialMark(at site, memory *Memory, hint *schema.LimitSet, limit string, shadow bool) (forbidden bool) {
 	image, asked, err := at.ReadPatiently(at.life, hint)
 	if err != nil {
 		return false
 	}
 	memory.Observe(image, asked)
-	if image == nil || !image.LacksDenialMark(limit) {
+	if image == nil || !image.LacksDenialMark(limit, shadow) {
 		return false
 	}
 	asked = at.access.Ask()
-	a := at.access.Store.Update(at.life, at.Key(), image.MarkDenial(limit), hint, at.IDs.Slot)
+	a := at.access.Store.Update(at.life, at.Key(), image.MarkDenial(limit, shadow), hint, at.IDs.Slot)
 	if a.Seen {
 		memory.Observe(a.Image, asked)
 	}

@@ -27,6 +27,7 @@ const (
 	attrAlertAt      = "a_at"
 	attrAlertSent    = "a_sent"
 	attrAlertFailed  = "a_failed"
+	attrAlertShadow  = "a_shadow"
 )
 
 // AlertShards is the number of partitions of each list of alerts.
@@ -41,6 +42,8 @@ type Alert struct {
 	Entity, Resource, Limit string
 	// Percent is the threshold.
 	Percent int
+	// Shadow means that the call of a percentage of 100 was not denied, because the quota is in shadow.
+	Shadow bool
 	// Amount is the quota with its grants in the window, and Used the used or reserved part of it, in millitokens, at the
 	// decision.
 	Amount, Used int64
@@ -70,7 +73,11 @@ func (a *Alert) SameWindow(b *Alert) bool {
 
 // Key returns the key of the alert. Equal alerts of different records have the same key.
 func (a *Alert) Key() Key {
-	return Key{a.Keys.Entity(a.Entity), fmt.Sprintf("%s%s#%s#%s%d#%03d#%d#%s", skAlertPrefix, a.Resource, a.Limit, a.Windows.Unit(), a.Window, a.Percent, a.Amount, a.Bucket)}
+	percent := fmt.Sprintf("%03d", a.Percent)
+	if a.Shadow {
+		percent += "s"
+	}
+	return Key{a.Keys.Entity(a.Entity), fmt.Sprintf("%s%s#%s#%s%d#%s#%d#%s", skAlertPrefix, a.Resource, a.Limit, a.Windows.Unit(), a.Window, percent, a.Amount, a.Bucket)}
 }
 
 // ShownAlert is an alert in the form of users. aggregator.Alert describes its fields. Each is converted into the
@@ -79,6 +86,7 @@ type ShownAlert struct {
 	ID                                 string
 	Namespace, Entity, Resource, Limit string
 	Percent                            int
+	Shadow                             bool
 	Amount, Used                       int64
 	Unit                               string
 	Window                             string
@@ -91,7 +99,7 @@ type ShownAlert struct {
 func (a *Alert) Shown() ShownAlert {
 	key := a.Key()
 	return ShownAlert{
-		ID: key.PK + " " + key.SK, Namespace: a.Keys.Name(), Entity: a.Entity, Resource: a.Resource, Limit: a.Limit, Percent: a.Percent,
+		ID: key.PK + " " + key.SK, Namespace: a.Keys.Name(), Entity: a.Entity, Resource: a.Resource, Limit: a.Limit, Percent: a.Percent, Shadow: a.Shadow,
 		Amount: a.Amount, Used: a.Used, Unit: a.Unit, Window: a.Windows.Unit().String(), Start: a.Start().UTC(), End: a.End().UTC(), At: a.At.UTC(),
 		Sent: a.Sent.UTC(), Failed: a.Failed.UTC(),
 	}
@@ -127,6 +135,9 @@ func (a *Alert) Put() Statement {
 	b.setValue(attrAlertWindow, Number(a.Window))
 	if a.Unit != "" {
 		b.setValue(attrAlertUnit, String(a.Unit))
+	}
+	if a.Shadow {
+		b.setValue(attrAlertShadow, Number(1))
 	}
 	b.setValue(attrAlertAt, String(at))
 	b.setValue(GSI3PK, String(openAlerts+key.shard()))
@@ -166,6 +177,8 @@ func DecodeAlert(item Item) (a Alert, err error) {
 	a = Alert{Keys: keys, Entity: entity, Resource: Text(item, attrResource), Limit: Text(item, attrAlertLimit), Unit: Text(item, attrAlertUnit)}
 	percent, _ := d.number(attrAlertPercent)
 	a.Percent = int(percent)
+	shadow, _ := d.number(attrAlertShadow)
+	a.Shadow = shadow != 0
 	a.Used, _ = d.number(attrAlertUsed)
 	a.Amount, _ = d.number(attrAlertAmount)
 	a.Window, _ = d.number(attrAlertWindow)
@@ -198,6 +211,8 @@ type AlertedQuota struct {
 	Unit         string
 	// Denied means that a denial by the quota is marked in this window, with this amount.
 	Denied bool
+	// DeniedInShadow means that no denial is marked, but one that did not happen because the quota is in shadow.
+	DeniedInShadow bool
 }
 
 // HasAlerts reports whether a bucket has quotas with alerts.
@@ -229,7 +244,8 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 		granted, _ := d.number(grantedAttr(limit, window))
 		q.Amount = burst + granted
 		q.Used = q.Amount - tokens
-		q.Denied = hasDenial(item, limit, window, burst)
+		q.Denied = hasDenial(item, limit, window, burst, false)
+		q.DeniedInShadow = !q.Denied && hasDenial(item, limit, window, burst, true)
 		quotas = append(quotas, q)
 	}
 	return quotas
@@ -239,7 +255,7 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 // threshold 100 is reached only if a denial is marked.
 func (q *AlertedQuota) Reached() (percents []int) {
 	for _, p := range q.Percents {
-		if p == WholeQuota && q.Denied || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {
+		if p == WholeQuota && (q.Denied || q.DeniedInShadow) || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {
 			percents = append(percents, p)
 		}
 	}

@@ -35,7 +35,8 @@ func (m *Image) noteGranted(b *statementBuilder, limit string, window, amount in
 		return
 	}
 	b.addNumber(grantedAttr(limit, window), amount)
-	b.drop(denialAttr(limit))
+	b.drop(denialAttr(limit, false))
+	b.drop(denialAttr(limit, true))
 	for _, mark := range m.Extras.Marks {
 		if attr := byModelPrefix + mark; strings.HasPrefix(mark, limit+grantedSign) && attr != grantedAttr(limit, window) {
 			b.drop(attr)

@@ -46,7 +46,7 @@ func DueAlerts(records []BucketRecord, at time.Time) (due []schema.Alert) {
 				reached[w] = q.Reached()
 				last[w] = schema.Alert{
 					Keys: keys, Entity: entity, Resource: resource, Limit: q.Limit, Amount: q.Amount, Used: q.Used, Unit: q.Unit,
-					Windows: q.Windows, Window: q.Window, Bucket: fmt.Sprintf("%x", incarnation), At: at,
+					Windows: q.Windows, Window: q.Window, Bucket: fmt.Sprintf("%x", incarnation), At: at, Shadow: q.DeniedInShadow,
 				}
 			}
 		}
@@ -59,7 +59,9 @@ func DueAlerts(records []BucketRecord, at time.Time) (due []schema.Alert) {
 		if at.After(a.End().Add(alertsLate)) {
 			continue
 		}
+		shadow := a.Shadow
 		for _, a.Percent = range reached[w] {
+			a.Shadow = shadow && a.Percent == schema.WholeQuota
 			due = append(due, a)
 		}
 	}

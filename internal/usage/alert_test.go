@@ -13,9 +13,9 @@ import (
 // state is a state of a bucket with a quota of 100 tokens a day that has alerts at 50, 80 and 100 %.
 type state struct {
 	day, used, granted int64
-	// denied is the day with the mark of a denial.
-	denied int64
-	life   byte
+	// denied is the day with the mark of a denial, and shadow that of one that did not happen.
+	denied, shadow int64
+	life           byte
 }
 
 // firstDay is the ordinal of 2026-03-29.
@@ -33,6 +33,9 @@ func (s state) item() schema.Item {
 	}
 	if s.denied > 0 {
 		item["v_tpd@!"] = schema.String(fmt.Sprint(firstDay+s.denied, " 100000"))
+	}
+	if s.shadow > 0 {
+		item["v_tpd@?"] = schema.String(fmt.Sprint(firstDay+s.shadow, " 100000"))
 	}
 	return item
 }
@@ -59,6 +62,8 @@ func TestDueAlerts(t *testing.T) {
 		"used up, and nobody denied":      {states: []state{on(0), on(100)}, due: []string{"1 50 100/100", "1 80 100/100"}},
 		"denied with a rest":              {states: []state{on(97), {day: 1, used: 97, denied: 1}}, due: []string{"1 50 97/100", "1 80 97/100", "1 100 97/100"}},
 		"denied the day before":           {states: []state{on(0), {day: 2, used: 60, denied: 1}}, due: []string{"2 50 60/100"}},
+		"denied in shadow":                {states: []state{on(97), {day: 1, used: 97, shadow: 1}}, due: []string{"1 50 97/100", "1 80 97/100", "1 100 97/100 shadow"}},
+		"denied after the shadow":         {states: []state{{day: 1, used: 97, shadow: 1}, {day: 1, used: 97, shadow: 1, denied: 1}}, due: []string{"1 50 97/100", "1 80 97/100", "1 100 97/100"}},
 		"granted":                         {states: []state{on(0), {day: 1, used: 110, granted: 100}}, due: []string{"1 50 110/200"}},
 		"a day after the end":             {states: []state{on(0), on(60)}, after: 24 * time.Hour, due: []string{"1 50 60/100"}},
 		"later":                           {states: []state{on(0), on(60)}, after: 24*time.Hour + 1},
@@ -71,7 +76,11 @@ func TestDueAlerts(t *testing.T) {
 			end := time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC)
 			var due []string
 			for _, a := range DueAlerts(records, end.Add(test.after)) {
-				due = append(due, fmt.Sprintf("%d %d %d/%d", a.Window-firstDay, a.Percent, a.Used/1000, a.Amount/1000))
+				text := fmt.Sprintf("%d %d %d/%d", a.Window-firstDay, a.Percent, a.Used/1000, a.Amount/1000)
+				if a.Shadow {
+					text += " shadow"
+				}
+				due = append(due, text)
 			}
 			assert.Equal(t, test.due, due)
 		})
