@@ -15,6 +15,7 @@ import (
 	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/ddbmem"
+	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
 // outcomesOf is what came of calls made together: how long each took, its lease
@@ -201,6 +202,34 @@ func TestThrottlingIsNoOutage(t *testing.T) {
 				s.recovers()
 				assert.Equal(t, int64(4), s.consumed(1, "rpm"))
 			})
+		})
+	}
+}
+
+// The policy admits callers of buckets that were not asked, because other buckets of the process had their turns when
+// the table fell silent: before the callers' deadlines, and with the timeout of a request.
+func TestOutageEndsTheWaitForPasses(t *testing.T) {
+	for _, c := range []struct{ deadline, most time.Duration }{{300 * time.Millisecond, 270 * time.Millisecond}, {5 * time.Second, 1050 * time.Millisecond}} {
+		virtual(t, &dynalimit.Options{Limits: []dynalimit.Limit{dynalimit.PerDay("rpm", 1000)}, OnUnavailable: dynalimit.Allow}, func(t *testing.T, s *process) {
+			const users = 26
+			require.Empty(t, s.together(users, users, dynalimit.Amounts{"rpm": 1}).errs)
+			s.limiter.lanes.Passes = lane.NewPasses(1)
+			s.down(ddbmem.Fault{Before: time.Hour})
+			began := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), c.deadline)
+			defer cancel()
+			var all sync.WaitGroup
+			for i := range users {
+				all.Go(func() {
+					lease, err := s.limiter.Acquire(ctx, userOf(i), model, dynalimit.Amounts{"rpm": 1})
+					assert.NoError(t, err)
+					assert.True(t, lease.Degraded())
+					assert.LessOrEqual(t, time.Since(began), c.most)
+				})
+			}
+			all.Wait()
+			s.recovers()
+			assert.InDelta(t, 2*users, s.consumed(users, "rpm"), float64(s.limiter.Health().Doubt["rpm"]))
 		})
 	}
 }

@@ -181,9 +181,17 @@ func TestContactIsQuietWhileItIsAsked(t *testing.T) {
 		<-time.After(300 * time.Millisecond)
 		assert.Equal(t, 300*time.Millisecond, c.Quiet(began))
 		c.Suspect()
-		c.pause()
+		c.pause(paced)
 		<-time.After(time.Second)
 		assert.Zero(t, c.Quiet(began), "it waits for its turn")
+		c.pause(parked)
+		assert.Equal(t, 1300*time.Millisecond, c.Quiet(began), "the table is silent too")
+		var heard Table = answering{last: time.Now().Add(-200 * time.Millisecond)}
+		c.table = &heard
+		assert.Equal(t, 200*time.Millisecond, c.Quiet(began))
+		c.resume()
+		assert.Equal(t, 200*time.Millisecond, c.Quiet(began))
+		c.pause(paced)
 		c.resume()
 		<-time.After(100 * time.Millisecond)
 		assert.Equal(t, 100*time.Millisecond, c.Quiet(began))

@@ -180,6 +180,7 @@ func TestCallersOfParkedLanesGatherOrLeave(t *testing.T) {
 			all.Go(func() { call(t, l) })
 		}
 		<-ctx.Done()
+		l.owner.Table = answering{last: time.Now()} // it answers the other lane
 		_, answered := left.Leave(o)
 		assert.False(t, answered)
 		assert.Equal(t, trip, time.Since(began))
@@ -220,7 +221,7 @@ func TestCallersAwaitPassesForABoundedTime(t *testing.T) {
 	})
 }
 
-// The caller of a parked lane comes back at the end of its time for the store.
+// The caller of a parked lane comes back at the end of its time for the store, and when the table is known not to answer.
 func TestCallersAwaitPassesUntilTheirTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
@@ -233,7 +234,16 @@ func TestCallersAwaitPassesUntilTheirTimeIsOver(t *testing.T) {
 		o.Until = began.Add(heldFor + 1)
 		l.Ask(t.Context(), o)
 		assert.Equal(t, heldFor+1, time.Since(began))
+
+		opened := make(chan struct{})
+		l.owner.Table = answering{opened: opened}
+		other := l.owner.Of("user-2", "gpt-4")
+		time.AfterFunc(1, func() { close(opened) })
+		began, next := time.Now(), NewTake(t.Context(), oneToken, rpmOf(100))
+		other.Ask(t.Context(), next)
+		assert.Equal(t, time.Duration(1), time.Since(began))
 		<-o.Done
+		<-next.Done
 	})
 }
 

@@ -18,9 +18,10 @@ type caller struct {
 	op  *Op
 }
 
-// awaitPass waits until the caller's parked lane has its pass. It returns false if the op is done, its context
-// or its time for the store has ended, or mostDue has passed.
-func (c *caller) awaitPass(granted <-chan struct{}) bool {
+// awaitPass waits until the caller's parked lane has its pass. It returns false if another goroutine has to continue:
+// the op is done, its context or its time for the store has ended, mostDue has passed, or the table does not answer.
+// The caller might have to stop during its request.
+func (c *caller) awaitPass(granted <-chan struct{}, table Table) bool {
 	most := mostDue
 	if until := c.op.Until; !until.IsZero() {
 		most = min(most, time.Until(until))
@@ -29,9 +30,10 @@ func (c *caller) awaitPass(granted <-chan struct{}) bool {
 	defer timer.Stop()
 	select {
 	case <-granted:
-		return true
+		return time.Since(table.LastAnswer()) < heldFor
 	case <-c.op.Done:
 	case <-c.ctx.Done():
+	case <-table.Opened():
 	case <-timer.C: // the caller looks at its time
 	}
 	return false
@@ -48,7 +50,7 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 	for {
 		t, _, granted := l.beginTurn(own, admitted)
 		switch admitted = granted != nil; {
-		case admitted && own.awaitPass(granted):
+		case admitted && own.awaitPass(granted, l.owner.Table):
 			l.Contact.resume()
 		case admitted:
 			go func() {
@@ -97,7 +99,7 @@ func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 		case wait == 0:
 			return t
 		default:
-			l.Contact.pause()
+			l.Contact.pause(paced)
 			l.extra.pacer().pause(wait)
 			l.Contact.resume()
 		}
@@ -137,7 +139,7 @@ func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duratio
 	case wait > 0:
 		return nil, wait, nil
 	case !admitted && !l.owner.Passes.takePass(l):
-		l.Contact.pause()
+		l.Contact.pause(parked)
 		return nil, 0, l.owner.Passes.parkLane(l, time.Unix(0, l.Contact.heard.Load()))
 	}
 	t = &turn{owner: l.owner, lane: l, site: l.site()}

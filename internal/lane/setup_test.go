@@ -41,12 +41,20 @@ func imageOf(cfg *plan.Config, tokens, now int64) *schema.Image {
 	}
 }
 
-// answering is a table that answers.
-type answering struct{ Table }
+// answering is a table that answers until opened is closed. last is the instant of its last answer.
+type answering struct {
+	Table
+	last   time.Time
+	opened chan struct{}
+}
 
 var answers Table = answering{}
 
 func (answering) Open() bool { return false }
+
+func (a answering) Opened() <-chan struct{} { return a.opened }
+
+func (a answering) LastAnswer() time.Time { return a.last }
 
 func (answering) Closed() <-chan struct{} {
 	c := make(chan struct{})

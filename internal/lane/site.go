@@ -215,10 +215,18 @@ type Contact struct {
 	heard atomic.Int64
 	// again is set while the bucket does not answer, and closed when it answers again.
 	again atomic.Pointer[chan struct{}]
-	// suspect means that the bucket may be the silent one of an unanswered transaction. pausing means
-	// that the lane waits for its turn to write.
-	suspect, pausing atomic.Bool
+	// suspect means that the bucket may be the silent one of an unanswered transaction.
+	suspect atomic.Bool
+	// pausing is the reason why the lane sends no request: paced, parked, or 0.
+	pausing atomic.Int32
 }
+
+// The reasons why a lane sends no request: it waits for its turn among the processes that write its bucket, or
+// for a pass among the lanes of its process.
+const (
+	paced int32 = iota + 1
+	parked
+)
 
 // Away reports whether the bucket, or the whole table, does not answer.
 func (c *Contact) Away() bool { return c.silent() || (*c.table).Open() }
@@ -252,11 +260,17 @@ func (c *Contact) Suspect() { c.suspect.Store(true) }
 // Suspected reports whether the bucket must be asked by itself.
 func (c *Contact) Suspected() bool { return c.suspect.Load() }
 
-// Quiet returns the time without an answer about the bucket, counted from since at the earliest. It is
-// 0 while the lane waits for its turn, because then it sends no request.
+// Quiet returns the time without an answer about the bucket, counted from since at the earliest. It is 0 while the
+// lane is paced, because then it sends no request. While the lane is parked it is the time without an answer of the
+// table, because then others send.
 func (c *Contact) Quiet(since time.Time) time.Duration {
-	if c.pausing.Load() {
+	switch c.pausing.Load() {
+	case paced:
 		return 0
+	case parked:
+		if last := (*c.table).LastAnswer(); last.After(since) {
+			since = last
+		}
 	}
 	if heard := time.Unix(0, c.heard.Load()); heard.After(since) {
 		since = heard
@@ -264,14 +278,18 @@ func (c *Contact) Quiet(since time.Time) time.Duration {
 	return time.Since(since)
 }
 
-// pause marks the begin of a time without requests: the lane waits for its turn.
-func (c *Contact) pause() { c.pausing.Store(true) }
+// pause marks the begin of a time without requests, for a reason: paced or parked.
+func (c *Contact) pause(reason int32) { c.pausing.Store(reason) }
 
-// resume marks the end of the time that pause began. The silence of the bucket counts from now on. A suspected bucket
-// stays suspected.
+// resume marks the end of the time that pause began. The silence of the bucket counts from now on, or from the begin of
+// the silence of the table if the lane was parked. A suspected bucket stays suspected.
 func (c *Contact) resume() {
-	c.heard.Store(time.Now().UnixNano())
-	c.pausing.Store(false)
+	from := time.Now()
+	if c.pausing.Load() == parked {
+		from = (*c.table).LastAnswer()
+	}
+	c.heard.Store(max(c.heard.Load(), from.UnixNano()))
+	c.pausing.Store(0)
 }
 
 // lose marks the bucket as silent, and no longer as suspected.

@@ -73,6 +73,8 @@ type Table interface {
 	// while it is not.
 	Opened() <-chan struct{}
 	Closed() <-chan struct{}
+	// LastAnswer returns the instant of the last answer to a request, zero without one.
+	LastAnswer() time.Time
 	// Cause is the reason why the table does not answer; nil while it answers.
 	Cause() error
 	// Probe asks the table whether it answers. It writes nothing.
