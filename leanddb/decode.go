@@ -63,8 +63,16 @@ const (
 	atOnce = 8
 )
 
-// newDecoder returns a decoder at the start of a copy of body.
-func newDecoder(body []byte) *decoder { return &decoder{text: string(body)} }
+// newDecoder returns a decoder at the start of a copy of body. It has room for the numbers and strings of a body
+// without spaces.
+func newDecoder(body []byte) *decoder {
+	text := string(body)
+	return &decoder{
+		text:    text,
+		numbers: make([]types.AttributeValueMemberN, strings.Count(text, `{"N":`)),
+		strings: make([]types.AttributeValueMemberS, strings.Count(text, `{"S":`)),
+	}
+}
 
 // skipSpace skips white space and returns the next byte; 0 at the end.
 func (d *decoder) skipSpace() byte {

@@ -18,9 +18,9 @@ type caller struct {
 	op  *Op
 }
 
-// awaitPass waits until the caller's parked lane has its pass. It returns false if another goroutine has to continue:
-// the op is done, its context or its time for the store has ended, mostDue has passed, or the table does not answer.
-// The caller might have to stop during its request.
+// awaitPass waits until the caller's parked lane has its pass. It returns false if another goroutine has to continue.
+// Then the op is done, its context or its time for the store has ended, or mostDue has passed. Or the table does not
+// answer: the caller might have to stop during its request.
 func (c *caller) awaitPass(granted <-chan struct{}, table Table) bool {
 	most := mostDue
 	if until := c.op.Until; !until.IsZero() {
@@ -75,9 +75,10 @@ func (l *Lane) run(t *turn) {
 				return
 			}
 		}
+		several, x := len(t.takes) > 1, t.extra
 		l.carry(t)
-		if len(t.takes) > 1 {
-			t.extra.gather.awaitCallers(&l.mu, &l.queue, t.extra.pacer.Load() != nil)
+		if several {
+			x.gather.awaitCallers(&l.mu, &l.queue, x.pacer.Load() != nil)
 		}
 		t = nil
 	}
@@ -142,7 +143,10 @@ func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duratio
 		l.Contact.pause(parked)
 		return nil, 0, l.owner.Passes.parkLane(l, time.Unix(0, l.Contact.heard.Load()))
 	}
-	t = &turn{owner: l.owner, lane: l, site: l.site()}
+	if t, _ = spareTurns.Get().(*turn); t == nil {
+		t = new(turn)
+	}
+	*t = turn{owner: l.owner, lane: l, site: l.site()}
 	t.known, t.learnt, t.ends = l.Memory.sight, l.Memory.learnt, t.endRoom[:0]
 	t.models = &l.owner.Models
 	t.batch = l.queue.nextBatch(t.learnt.adjustsOnly)
@@ -173,6 +177,10 @@ func (l *Lane) carry(t *turn) (handed bool) {
 	defer func() {
 		if !handed || t.leaves { // the turn is over
 			l.owner.Passes.returnPass(l, t.flying)
+		}
+		if !handed && !t.aborted { // nothing uses it any more
+			*t = turn{} // it keeps no memory alive
+			spareTurns.Put(t)
 		}
 	}()
 	guard.Call(func() { handed = l.carryTurn(t) }, func(e *guard.Ended) { l.abort(t, e) })
@@ -321,6 +329,7 @@ func (l *Lane) abort(t *turn, e *guard.Ended) {
 	if e.Cause == nil {
 		defer func() { go l.run(nil) }()
 	}
+	t.aborted = true
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.Memory.sight.drop() // whatever it saw, look again

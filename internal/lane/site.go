@@ -221,8 +221,8 @@ type Contact struct {
 	pausing atomic.Int32
 }
 
-// The reasons why a lane sends no request: it waits for its turn among the processes that write its bucket, or
-// for a pass among the lanes of its process.
+// The reasons why a lane sends no request. A paced lane waits for its turn among the writers of its bucket, and a
+// parked one for a pass of its process.
 const (
 	paced int32 = iota + 1
 	parked
@@ -281,8 +281,8 @@ func (c *Contact) Quiet(since time.Time) time.Duration {
 // pause marks the begin of a time without requests, for a reason: paced or parked.
 func (c *Contact) pause(reason int32) { c.pausing.Store(reason) }
 
-// resume marks the end of the time that pause began. The silence of the bucket counts from now on, or from the begin of
-// the silence of the table if the lane was parked. A suspected bucket stays suspected.
+// resume marks the end of the time that pause began. The silence of the bucket counts from now on. If the lane was
+// parked, it counts from the table's last answer on. A suspected bucket stays suspected.
 func (c *Contact) resume() {
 	from := time.Now()
 	if c.pausing.Load() == parked {

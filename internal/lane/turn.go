@@ -3,6 +3,7 @@ package lane
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -26,7 +27,12 @@ type turn struct {
 	inFlight *plan.InFlight
 	decision
 	flight
+	// aborted means that the turn did not return.
+	aborted bool
 }
+
+// spareTurns has the memory of ended turns, more than a kilobyte each, for later ones.
+var spareTurns sync.Pool
 
 // prepare reads the bucket or its configuration if what is known is missing or old, and decides the turn. It
 // stores the write, and the results of ops that the write does not carry. It returns false if there is nothing
