@@ -195,20 +195,24 @@ func TestAdmittedCallEndsUnderAnotherKind(t *testing.T) {
 	}
 }
 
-// A process that still has the configuration of before counts the slots that its calls take: it renews them, and gives
-// them back.
+// A process that still has the configuration of before counts the slots that its calls take, also by Consume: it renews
+// them, and gives them back.
 func TestCallByAnOlderConfigurationKeepsItsSlot(t *testing.T) {
 	withSlots(t, dynalimit.Concurrent("inflight", 4, time.Minute), func(t *testing.T, s *process) {
 		own, old := admin.Scope{Entity: "u"}, s.peer(nil)
 		require.NoError(t, s.repo.SetLimits(t.Context(), own, []dynalimit.Limit{dynalimit.PerMinute("inflight", 100), dynalimit.PerMinute("rpm", 100)}))
-		require.NoError(t, old.acquire("u", dynalimit.Amounts{"rpm": 1}).Settle(t.Context(), nil))
+		tokens := old.acquire("u", inflight)
 		elapse(10 * time.Second)
 		require.NoError(t, s.repo.DeleteLimits(t.Context(), own))
 		require.NoError(t, s.peer(nil).acquire("u", inflight).Settle(t.Context(), nil))
+		require.NoError(t, tokens.Consume(t.Context(), inflight))
+		require.NoError(t, tokens.Settle(t.Context(), dynalimit.Amounts{"rpm": 1}))
+		free, _ := s.slots()
+		assert.Equal(t, int64(4), free)
 		call := old.acquire("u", inflight)
 		elapse(3 * time.Minute)
 		require.NoError(t, s.peer(nil).acquire("u", inflight).Settle(t.Context(), nil)) // frees the slots whose hold has run out
-		free, _ := s.slots()
+		free, _ = s.slots()
 		assert.Equal(t, int64(3), free)
 		require.NoError(t, call.Settle(t.Context(), nil))
 		free, _ = s.slots()

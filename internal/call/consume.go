@@ -39,7 +39,10 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 	for i := range c.levels {
 		c.levels[i].addTake(&further.levels[i])
 	}
-	c.consumed, c.slots = plan.Plus(c.consumed, c.knownAmounts(SignedOf(amounts))), c.slots || further.slots
+	for name := range amounts { // also of a newer configuration than its own
+		c.slots = c.slots || further.levels.hasSlots(name)
+	}
+	c.consumed = plan.Plus(c.consumed, c.knownAmounts(SignedOf(amounts)))
 	c.bringAlong(ctx, amounts, held)
 	return memory, nil
 }
