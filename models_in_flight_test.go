@@ -204,16 +204,16 @@ func (w *silentWire) Do(request *http.Request) (*http.Response, error) {
 // it first.
 func TestOutageOfHalfAHold(t *testing.T) {
 	const hold = 30 * time.Second
-	for begin := 13 * time.Second; begin <= 19*time.Second; begin += time.Second / 2 { // about when the slot is renewed
+	for begin := 11 * time.Second; begin <= 16*time.Second; begin += time.Second / 4 { // the slot is renewed after 15 s
 		for _, lasts := range []time.Duration{hold / 3, hold / 2} {
 			for _, traffic := range []bool{false, true} {
 				withSlots(t, dynalimit.Concurrent("inflight", 1, hold), func(t *testing.T, s *process) {
 					wire := &silentWire{next: s.client().Options().HTTPClient}
 					p, other := s.wired(nil, wire), s.peer(nil)
 					lease := p.acquire("u", inflight)
-					for now := time.Duration(0); now < 2*hold; now += time.Second / 2 {
+					for now := time.Duration(0); now < 2*hold; now += time.Second / 4 {
 						wire.silent.Store(now >= begin && now < begin+lasts)
-						elapse(time.Second / 2)
+						elapse(time.Second / 4)
 						if traffic && now%(3*time.Second) == 0 {
 							go func() { _, _ = p.limiter.Acquire(t.Context(), "v", model, dynalimit.Amounts{"rpm": 1}) }()
 						}

@@ -44,19 +44,16 @@ func (s site) probe(longest func() time.Duration) bool {
 func (s site) awaitTable(longest func() time.Duration) {
 	for {
 		most, last := longest(), s.asked.Load()
-		var ask <-chan time.Time
-		if most < lastProbe {
-			ask = time.After(most - time.Duration(s.passed()-last)*time.Microsecond)
-		}
+		timer := time.NewTimer(most - time.Duration(s.passed()-last)*time.Microsecond)
+		asks := false
 		select {
 		case <-s.access.Table.Closed():
-			return
 		case <-s.life.Done():
+		case <-timer.C:
+			asks = most < lastProbe && s.asked.CompareAndSwap(last, s.passed())
+		}
+		if timer.Stop() || asks {
 			return
-		case <-ask:
-			if s.asked.CompareAndSwap(last, s.passed()) {
-				return
-			}
 		}
 	}
 }

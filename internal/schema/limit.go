@@ -86,6 +86,18 @@ func CheckLimits(limits []ConfigLimit) (checked []ConfigLimit, at, reason string
 	return checked, "", ""
 }
 
+// checkReserve returns the reason why the reserve is invalid; "" for a valid one.
+func (l ConfigLimit) checkReserve() string {
+	switch most := l.Burst / mostReserve; {
+	case l.Reserve >= noReserve && l.Reserve <= most:
+		return ""
+	case most == 0:
+		return fmt.Sprintf("is %d for %q; a limit of one can have no reserve: give 0 or -1", l.Reserve, l.Name)
+	default:
+		return fmt.Sprintf("is %d for %q; give 1 to %d tokens, half of what it holds, 0 for a fifth, or -1 for none", l.Reserve, l.Name, most)
+	}
+}
+
 // findFault returns the first invalid field of a limit with its defaults, and the reason as a text; both are ""
 // for a valid limit.
 func (l ConfigLimit) findFault() (field, reason string) {
@@ -98,10 +110,8 @@ func (l ConfigLimit) findFault() (field, reason string) {
 	switch {
 	case l.checkAlerts() != "":
 		return "AlertAt", l.checkAlerts()
-	case l.Burst < mostReserve && (l.Reserve > 0 || l.Reserve < noReserve):
-		return "Reserve", fmt.Sprintf("is %d for %q; a limit of one can have no reserve: give 0 or -1", l.Reserve, l.Name)
-	case l.Reserve < noReserve || l.Reserve > l.Burst/mostReserve:
-		return "Reserve", fmt.Sprintf("is %d for %q; give 1 to %d tokens, half of what it holds, 0 for a fifth, or -1 for none", l.Reserve, l.Name, l.Burst/mostReserve)
+	case l.checkReserve() != "":
+		return "Reserve", l.checkReserve()
 	case l.IsSlots():
 		return l.checkSlots()
 	case l.Longest != 0:
