@@ -114,6 +114,8 @@ func (l *Lane) nextTurn(granted <-chan struct{}) *turn {
 // nil too if the write must wait for the time wait, or for its pass until granted is closed. beginTurn checks
 // the queue and the pace, and takes the ops, under one lock. Otherwise an op queued in between would be written
 // too early.
+//
+//nolint:cyclop // one guard for each reason to begin no turn
 func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duration, granted <-chan struct{}) {
 	x := l.extra.Load()
 	if x != nil {
