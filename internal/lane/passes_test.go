@@ -167,6 +167,7 @@ func TestCallersOfParkedLanesGatherOrLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := restingOn(t, slow{})
 		l.owner.Passes = NewPasses(1)
+		l.owner.Table = answering{last: time.Now().Add(trip)} // it answers the other lane
 		other, left := l.owner.Of("user-2", "gpt-4"), l.owner.Of("user-3", "gpt-4")
 		var all sync.WaitGroup
 		began := time.Now()
@@ -180,7 +181,6 @@ func TestCallersOfParkedLanesGatherOrLeave(t *testing.T) {
 			all.Go(func() { call(t, l) })
 		}
 		<-ctx.Done()
-		l.owner.Table = answering{last: time.Now()} // it answers the other lane
 		_, answered := left.Leave(o)
 		assert.False(t, answered)
 		assert.Equal(t, trip, time.Since(began))

@@ -177,10 +177,11 @@ func (l *Lane) beginTurn(own *caller, admitted bool) (t *turn, wait time.Duratio
 // first. It returns the lane's pass once the turn is over.
 func (l *Lane) carry(t *turn) (handed bool) {
 	defer func() {
-		if !handed || t.leaves { // the turn is over
-			l.owner.Passes.returnPass(l, t.flying)
+		if handed { // the turn is another goroutine's by now
+			return
 		}
-		if !handed && !t.aborted { // nothing uses it any more
+		l.owner.Passes.returnPass(l, t.flying)
+		if !t.aborted { // nothing uses it any more
 			*t = turn{} // it keeps no memory alive
 			spareTurns.Put(t)
 		}
@@ -200,6 +201,7 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 			l.Trip(t.trips)
 		}
 		if t.leaves {
+			l.owner.Passes.returnPass(l, false)
 			go l.run(nil)
 			return true
 		}
