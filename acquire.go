@@ -99,9 +99,10 @@ func (l *RateLimiter) Wait(ctx context.Context, entity, resource string, amounts
 	return lease, err
 }
 
-// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens and gives back its
+// Do acquires and calls fn with the lease. If fn returns nil, the lease keeps its tokens, and Do gives back its
 // slots of calls in flight. If fn returns an error or panics, Do rolls the lease back, unless fn has settled
-// it. Errors are those of Acquire, or fn's error joined with that of the rollback.
+// it; a panic continues. Errors are those of Acquire, fn's error joined with that of the rollback, and a
+// *ValidationError for a nil fn.
 func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts Amounts, fn func(context.Context, *Lease) error, opts ...AcquireOption) error {
 	if fn == nil {
 		if err := l.checkUsable(ctx); err != nil {
@@ -148,8 +149,9 @@ func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amou
 	return nil
 }
 
-// decideFromMemory admits or denies a call without options from memory, without a request. lease is the grant,
-// and err the denial. decided is false, with both nil, if the buckets must be asked.
+// decideFromMemory decides a call without options, without a request: prefetched tokens admit it, or the last
+// image of its bucket denies it. The result is the lease or the denial. Without decided, both are nil and the
+// buckets must be asked.
 func (l *RateLimiter) decideFromMemory(ctx context.Context, entity, resource string, amounts Amounts) (lease *Lease, decided bool, err error) {
 	var memory call.Memory
 	switch l.desk.Try(ctx, entity, resource, amounts, &memory) {
@@ -220,8 +222,9 @@ func (l *RateLimiter) checkUsable(ctx context.Context) error {
 	return nil
 }
 
-// checkAmounts returns a *ValidationError for empty amounts, a bad name of a limit, and an amount above 10^12
-// tokens. It refuses a negative amount unless signed is set, as for Adjust.
+// checkAmounts returns a *ValidationError for empty amounts, a bad name of a limit, and an amount beyond ±10^12
+// tokens. It refuses a negative amount unless signed is set, as for Adjust. It does not check that the limits
+// exist.
 func checkAmounts(amounts Amounts, signed bool) error {
 	if len(amounts) == 0 {
 		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")

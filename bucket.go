@@ -27,14 +27,15 @@ func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 	return l
 }
 
-// setBucket fills in a zero limit as a token bucket. It converts capacity and rate from millitokens to whole
-// tokens.
+// setBucket sets the name, capacity, burst, refill amount and refill period of a zero limit, as of a token
+// bucket. It converts capacity and rate from millitokens to whole tokens, rounded towards 0.
 func (l *Limit) setBucket(name string, capacity int64, rate *bucket.Rate) {
 	l.Name, l.Capacity, l.Burst, l.RefillAmount = name, capacity/milli, rate.Burst/milli, rate.Amount/milli
 	l.RefillPeriod = time.Duration(rate.Period) * time.Millisecond
 }
 
-// tokensOf returns a map from limits to whole tokens of amounts in millitokens, rounded towards 0.
+// tokensOf returns a map from limits to whole tokens of amounts in millitokens, which may be negative, rounded
+// towards 0. A nil list gives an empty map.
 func tokensOf(list []plan.Signed) Amounts { return plan.Tokens(list) }
 
 // setBalance fills in a zero status from a balance, and converts it to whole tokens. If the bucket did not
@@ -64,9 +65,9 @@ func (s *LimitStatus) setBalance(b *call.Balance) {
 	}
 }
 
-// setOutlook sets the balance and the waits of a status, and whether the requested amount fits. asked and o are
-// in millitokens, the status is in whole tokens, and Remaining is rounded down. If asked is 0 the limit denies
-// nothing, also in debt.
+// setOutlook sets Requested, Remaining (rounded down) and Reset of a status in whole tokens; asked and o are in
+// millitokens. If asked is above 0, it also sets RetryAfter, and Exceeded or, in shadow, WouldDeny if asked
+// does not fit. If asked is 0 the limit denies nothing, also in debt.
 func (s *LimitStatus) setOutlook(asked int64, o bucket.Outlook) {
 	s.Requested, s.Remaining, s.Reset = asked/milli, floorDiv(o.Level, milli), call.Duration(o.Full)
 	if asked > 0 { // debt on a limit that is not asked for denies nobody

@@ -30,8 +30,8 @@ type Report struct {
 	Statuses []LimitStatus
 }
 
-// Check is a dry run of Acquire: it reads every level's bucket and writes nothing. Amounts may be
-// empty. Denials and blocks are reported in the Report. Other errors are those of Acquire.
+// Check is a dry run of Acquire: it reads every level's bucket and writes nothing. Amounts may be empty.
+// Denials, blocks and pauses are reported in the Report. Other errors are those of Acquire.
 func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amounts Amounts, opts ...AcquireOption) (*Report, error) {
 	if err := l.checkUsable(ctx); err != nil {
 		return nil, err

@@ -63,8 +63,9 @@ type configCache struct {
 	layout *layout.Layout
 }
 
-// Get returns the configuration of a key from the cache if it is fresh, else it waits for a read, without a
-// bound of its own. Its errors are those that users see.
+// Get returns the configuration of a key from the cache if it is fresh, else by a read, without a bound of its
+// own. One past its TTL serves during another caller's read, or if the read fails. Its errors are those that
+// users see.
 func (c configCache) Get(ctx context.Context, key config.GivenKey) (config.Found, error) {
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
@@ -107,9 +108,10 @@ type configStore struct {
 	tick      func() int64
 }
 
-// ReadSources returns the items of the keys, with the limits of the older layout merged in; an absent item has
-// no entry. It also reads and stores the state of the namespace and, when it is due, checks the version record.
-// It reads the older limits before the items, because another process may convert them meanwhile.
+// ReadSources returns the items of the keys by consistent reads, with the limits of owners in the older layout
+// merged in. An absent item has no entry. It also reads and stores the state of the namespace and, when it is
+// due, checks the version record. It reads the older limits first, because another process may convert them
+// meanwhile.
 func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners func() []schema.ConfigOwner) (found map[schema.Key]schema.Item, err error) {
 	first := s.layout.IsDue() || s.layout.CompositeOnly()
 	if first {
@@ -127,8 +129,9 @@ func (s *configStore) ReadSources(ctx context.Context, keys []schema.Key, owners
 	return found, store.UnreadableError(older.MergeInto(found))
 }
 
-// readItems reads items, and with them the namespace's record and, where it is due, the version record. It
-// stores the state of the namespace and checks the version.
+// readItems returns items by consistent reads, and reads with them the namespace's record and, when it is due,
+// the version record. An absent item has no entry. It stores the state of the namespace, also of an inactive
+// one, and fails for a version that this one cannot use.
 func (s *configStore) readItems(ctx context.Context, keys []schema.Key) (map[schema.Key]schema.Item, error) {
 	version := schema.VersionKey()
 	asked, due := slices.Clone(keys), s.layout.IsDue()
@@ -158,7 +161,8 @@ func (s *configStore) ReadPlan(ctx context.Context, keys []schema.Key) (map[sche
 	return s.table.BatchGet(ctx, "read the plan", keys)
 }
 
-// Away returns an *UnavailableError with the reason why the table does not answer; nil while it answers.
+// Away returns an *UnavailableError with the cause and the time until the next probe while the table's breaker
+// is open, nil while it is closed. It sends nothing.
 func (s *configStore) Away() error {
 	state := s.breaker.State()
 	if !state.Open {

@@ -114,8 +114,8 @@ func (r *Repository) ResolveLimits(ctx context.Context, entity, resource string)
 	return resolved, err
 }
 
-// resolveLimits reads the sources of an entity on a resource, and returns the limits in force, as the current
-// raises make them. Of the resource's groups it returns only the names.
+// resolveLimits reads the sources of an entity on a resource consistently, without the cache, and returns the
+// limits in force now, with their raises. Of the resource's groups it returns only the names.
 func (r *Repository) resolveLimits(ctx context.Context, key config.Key) (ResolvedLimits, error) {
 	said, err := r.configs.Read(ctx, key)
 	if err != nil {

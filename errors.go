@@ -60,7 +60,8 @@ type LimitExceededError struct {
 	Statuses []LimitStatus
 }
 
-// Error names the limit that denies the longest, its numbers and the wait, or the remedy if no wait helps.
+// Error names the limit that denies the longest, its entity and resource, the requested amount and the rest,
+// and the wait. If no wait helps, it names the largest possible amount and the remedy.
 func (e *LimitExceededError) Error() string {
 	p := e.Primary()
 	if e.RetryAfter == Never {
@@ -96,7 +97,8 @@ func (e *LimitExceededError) RetryIn() (time.Duration, bool) {
 	return e.RetryAfter, e.RetryAfter != Never
 }
 
-// Primary returns the status of the limit that denies the longest; a zero status if none denies.
+// Primary returns the status of the limit that denies the longest; a zero status if none denies. A limit in
+// shadow never denies.
 func (e *LimitExceededError) Primary() LimitStatus {
 	if worst := e.worstStatus(); worst != nil {
 		return *worst
@@ -337,7 +339,8 @@ func configError(l *layout.Layout, err error) error {
 	return err
 }
 
-// refusedBy returns the *ValidationError of an input that package config refuses, with its fix.
+// refusedBy converts the refusal of an input by package config to a *ValidationError with the same field,
+// reason and fix.
 func refusedBy(reason *config.Invalid) *ValidationError {
 	e := invalid(reason.Field, "%s", reason.Reason)
 	e.Fix = reason.Fix
@@ -358,7 +361,8 @@ func emptyDenial(entityID, resource string) *LimitExceededError {
 	return &d.LimitExceededError
 }
 
-// addStatus adds a zero status to the denial, and returns it to be filled in before the next addStatus.
+// addStatus adds a zero status to e.Statuses, and returns a pointer to it, to be filled in before the next
+// addStatus.
 func (e *LimitExceededError) addStatus() *LimitStatus {
 	n := len(e.Statuses)
 	if n < cap(e.Statuses) {

@@ -61,9 +61,9 @@ func (lease *Lease) currentCall() *call.Call {
 	return lease.call
 }
 
-// beginCorrection waits until no other correction is in flight, and starts one. soon means that SettleSoon calls
-// it. It returns true with lease.mu held. It returns false if ctx ends first, or if the lease is over:
-// it has ended, or SettleSoon is ending it.
+// beginCorrection waits until no other correction is in flight, marks the lease as busy, and returns true with
+// lease.mu held. It returns false without the lock if ctx ends first, or if the lease is over: it has ended, or
+// SettleSoon is ending it. The argument soon means that SettleSoon calls it.
 func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over bool) {
 	lease.mu.Lock()
 	for {
@@ -91,7 +91,8 @@ func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over
 }
 
 // endServed ends a lease that was served from memory and never corrected, because there is nothing to write,
-// and reports that to the observer. It reports whether the lease has ended so, now or before.
+// and reports that to the observer. It returns true if the lease has ended so, now or before. For any other
+// lease it does nothing and returns false.
 func (lease *Lease) endServed(ctx context.Context) bool {
 	var seen *observedCorrection
 	defer func() {
@@ -137,9 +138,9 @@ type correction struct {
 	soon bool
 }
 
-// correct makes a correction at every level and reports it to the observer, even if ctx has ended. It takes at
-// most Options.CleanupTimeout. done means that the caller has nothing left to do: the correction is complete
-// (perhaps unconfirmed at a level), or the lease had ended already.
+// correct makes a correction at every level and reports it to the observer, even if ctx has ended, within
+// Options.CleanupTimeout. The result done means that it is complete, perhaps unconfirmed at a level. On an
+// ended lease it does nothing and returns change.ended, with done true if that is nil.
 func (lease *Lease) correct(ctx context.Context, change correction) (done bool, err error) {
 	if err := lease.checkUsable(ctx); err != nil {
 		return false, err
@@ -181,8 +182,8 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 	return done, err
 }
 
-// Used returns the amounts that the lease holds, in whole tokens. It includes charges without an answer,
-// which may have been written, and excludes give-backs without one.
+// Used returns the amounts that the lease holds, in whole tokens; nil for a nil or zero lease. It includes
+// charges without an answer, which may have been written, and excludes give-backs without one.
 func (lease *Lease) Used() Amounts {
 	if !lease.made() {
 		return nil
@@ -192,8 +193,8 @@ func (lease *Lease) Used() Amounts {
 	return tokensOf(lease.currentCall().Consumed())
 }
 
-// Degraded reports whether something of the lease was admitted by the policy, or corrected,
-// without its bucket. That part is counted there, and not charged.
+// Degraded reports whether something of the lease was admitted by the policy, or corrected, without its bucket.
+// That part is counted there, and not charged. It is false for a nil or zero lease.
 func (lease *Lease) Degraded() bool {
 	if !lease.made() {
 		return false
@@ -217,9 +218,9 @@ func (lease *Lease) units() map[string]string {
 	return lease.call.Units()
 }
 
-// Statuses returns every limit of the lease at every level, as of the last answer of that level. The
-// entity comes first, and at each entity the resource comes before its groups. Response headers can be
-// made from it.
+// Statuses returns every limit of the lease at every level, as of the last answer of that level. Requested is
+// the amount that the lease has now. The entity comes first, and at each entity the resource comes before its
+// groups. Response headers can be made from it.
 func (lease *Lease) Statuses() []LimitStatus {
 	if !lease.made() {
 		return nil
@@ -237,7 +238,8 @@ func (lease *Lease) Statuses() []LimitStatus {
 	return statuses
 }
 
-// holdsSlots reports whether the lease holds slots of calls in flight. It is false once the lease has ended.
+// holdsSlots reports whether the lease holds slots of calls in flight, at any level. It is false once the lease
+// has ended, and for one served from memory.
 func (lease *Lease) holdsSlots() bool {
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
@@ -263,9 +265,9 @@ func (lease *Lease) Adjust(ctx context.Context, deltas Amounts) error {
 	return err
 }
 
-// Consume takes further amounts. It may be denied as an Acquire may; a denial leaves the
-// lease unchanged. It is refused while the entity is blocked. Errors as of Acquire, and
-// ErrLeaseEnded.
+// Consume takes further amounts, after any correction of the lease in flight. It may be denied as an Acquire
+// may; a denial leaves the lease unchanged. It is refused while the entity is blocked. Errors as of Acquire,
+// and ErrLeaseEnded.
 func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := lease.checkUsable(ctx); err != nil {
 		return err

@@ -89,8 +89,9 @@ type settling struct {
 	lanes   []*lane.Lane
 }
 
-// enter counts the lease among those that SettleSoon is settling, and allows no other corrections of it. It
-// returns false, and does neither, if there are too many. The lease's lock must be held.
+// enter counts the lease among those that SettleSoon is settling, stores lanes in s, and allows no other
+// corrections of the lease. It returns false, and does nothing, if there are too many, or after Close. The
+// lease's lock must be held.
 func (s *settling) enter(lanes []*lane.Lane) bool {
 	l := s.lease.limiter
 	if !l.settling.enter(lanes) {
@@ -111,7 +112,8 @@ func (s *settling) settleNow(change correction) error {
 	return err
 }
 
-// settleAfterCorrection settles the lease after the end of a correction in flight, and reports the result.
+// settleAfterCorrection waits for the end of a correction in flight, settles the lease, and passes the error,
+// or nil, to settled. It ends the lease's count in the limiter.
 func (s *settling) settleAfterCorrection(change correction) {
 	s.reportResult(guard.Apart(func() error {
 		_, err := s.lease.correct(s.ctx, change)
@@ -121,7 +123,8 @@ func (s *settling) settleAfterCorrection(change correction) {
 
 // queueGiveBacks corrects an idle lease to a target: it queues the give-backs, finishes in the background, and
 // returns nil. If there is something to charge, nothing to write, or no room in the background, it settles at
-// once and returns the error. The caller holds the lease's lock, which queueGiveBacks releases.
+// once. It then passes a final result to settled, and returns the error. The caller holds the lease's lock,
+// which queueGiveBacks releases.
 func (s *settling) queueGiveBacks(target []plan.Signed) error {
 	lease, c := s.lease, s.lease.call
 	lease.busy, lease.corrected = true, true
@@ -153,8 +156,9 @@ func (s *settling) queueGiveBacks(target []plan.Signed) error {
 	return nil
 }
 
-// bookCorrection books a correction to a target, and reports it to the observer. It ends the lease if nothing
-// is left to be done, or if SettleSoon is ending it. The lease's lock must be held; bookCorrection releases it.
+// bookCorrection books the answers of a correction to a target, and reports it to the observer. It ends the
+// lease if done, which means that nothing is left to write, or if SettleSoon is ending it. The lease's lock
+// must be held; bookCorrection releases it.
 func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen *observedCorrection) (done bool, err error) {
 	lease := s.lease
 	done, reason := k.Book()
@@ -175,8 +179,9 @@ func (s *settling) bookCorrection(k *call.Correction, target []plan.Signed, seen
 	return done, err
 }
 
-// reportResult passes the result of the settlement to the caller's function, logs a panic of that function, and
-// ends the lease's count in the limiter. It counts amounts that were surely not written as dropped.
+// reportResult passes the result of the settlement to settled, logs a panic of that function, and ends the
+// lease's count in the limiter. It counts amounts that were surely not written as dropped. After Close the
+// limiter keeps unconfirmed ones for its error.
 func (s *settling) reportResult(err error) {
 	l := s.lease.limiter
 	var failed []*UnconfirmedError
@@ -192,7 +197,8 @@ func (s *settling) reportResult(err error) {
 	})
 }
 
-// collectUnconfirmed returns the *UnconfirmedErrors in an error, one a level; nil if there is none.
+// collectUnconfirmed returns the *UnconfirmedErrors in an error, also in joined ones, one a level. It returns
+// nil for other errors.
 func collectUnconfirmed(err error) (all []*UnconfirmedError) {
 	if e, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range e.Unwrap() {

@@ -77,8 +77,9 @@ type RateLimiter struct {
 	own            ownCounters
 }
 
-// New returns a limiter over a repository. It does no I/O and starts no
-// goroutine. It fails with a *ValidationError.
+// New returns a limiter over a repository, and registers it there for outages and changes until Close; nil
+// options are the defaults. It does no I/O and starts no goroutine. It fails with a *ValidationError for a bad
+// repository or option.
 func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	if !repo.made() {
 		return nil, invalid("repo", "is nil, or was not made by NewRepository; make one with dynalimit.NewRepository(client, table, nil)")
@@ -121,7 +122,8 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 	return l, nil
 }
 
-// availabilityChanged reports to the observer that the table stopped answering, or answers again.
+// availabilityChanged reports to the observer, if it has a function for it, that the table stopped answering,
+// with the cause, or answers again.
 func (l *RateLimiter) availabilityChanged(s ddb.State) {
 	if hear := l.reports.AvailabilityChanged; hear != nil {
 		hear(observe.AvailabilityChange{Table: l.repo.table, Open: s.Open, Cause: s.Cause})
@@ -268,7 +270,8 @@ func (l *RateLimiter) bookkeeping() *RateLimiter {
 	return l.own.limiter
 }
 
-// close closes the limiter of this project's own counters, if there is one.
+// close closes the limiter of this project's own counters, if it was made, and returns that Close's error. It
+// keeps the closed limiter.
 func (o *ownCounters) close(ctx context.Context) error {
 	o.mu.Lock()
 	own := o.limiter

@@ -182,7 +182,8 @@ func (l Limit) WithBurst(n int64) Limit {
 	return l
 }
 
-// WithMaxDebt returns the limit with a debt of at most n tokens; n is at least 1.
+// WithMaxDebt returns the limit with a debt of at most n whole tokens; n is at least 1. Charges by Adjust and
+// Settle beyond it are counted only.
 func (l Limit) WithMaxDebt(n int64) Limit {
 	l.MaxDebt = n
 	return l
@@ -202,8 +203,8 @@ func (l Limit) WithAlerts(percent ...int) Limit {
 	return l
 }
 
-// ReservedTokens returns the number of tokens that batch calls (WithBatch) leave to interactive calls, by
-// Reserve and Burst; 0 if Reserve is -1.
+// ReservedTokens returns the number of whole tokens that batch calls (WithBatch) leave to interactive calls. It
+// is Reserve, at most half of Burst, or a fifth of Burst if Reserve is 0. If Reserve is -1 it is 0.
 func (l Limit) ReservedTokens() int64 {
 	return bucket.Rate{Burst: l.withDefaults().Burst * milli}.ReserveOf(l.Reserve*milli) / milli
 }
@@ -223,7 +224,7 @@ func storedLimits(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// userLimits converts stored limits to those of users.
+// userLimits converts stored limits to those of users, unchanged and in the same order.
 func userLimits(stored []schema.ConfigLimit) []Limit {
 	limits := make([]Limit, len(stored))
 	for i, l := range stored {
@@ -357,8 +358,9 @@ func (l Limit) MarshalJSON() ([]byte, error) {
 	return json.Marshal(t)
 }
 
-// UnmarshalJSON reads the JSON of MarshalJSON. The period is the text of a time.Duration, such as "1s",
-// "90s", "1m" or "24h". It refuses unknown fields. The values are checked when the limit is used.
+// UnmarshalJSON reads the JSON of MarshalJSON, and fills in the defaults. The period is the text of a
+// time.Duration, such as "1s", "90s", "1m" or "24h". It refuses unknown fields. The values are checked when the
+// limit is used.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	var t limitText
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -386,7 +388,8 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// periodText writes a duration without the parts that are 0: "1m", not "1m0s".
+// periodText returns a duration as text for time.ParseDuration, without the trailing parts that are 0: "1m",
+// not "1m0s".
 func periodText(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -431,7 +434,8 @@ const (
 // checkContext returns a *ValidationError for a nil context, which would end in a panic far from its cause.
 func checkContext(ctx context.Context) error { return problem.CheckContext(ctx, "dynalimit") }
 
-// checkNow returns a *ValidationError for a clock with times that cannot be stored.
+// checkNow calls a clock once, and returns a *ValidationError if its time cannot be stored: before 1970 or
+// after the year 9999. A nil clock is valid.
 func checkNow(now func() time.Time) error {
 	if reason := ddb.CheckSource(now); reason != "" {
 		return invalid("options.Now", "%s", reason)

@@ -95,7 +95,8 @@ func (r *reports) reportDenial(ctx context.Context, err error, memory bool) {
 	r.Denied(ctx, e)
 }
 
-// reportDrop reports to the observer amounts that will never be written.
+// reportDrop reports to the observer, if it has a function for it, amounts that will never be written, in whole
+// tokens; amounts is in millitokens.
 func (r *reports) reportDrop(amounts []plan.Signed) {
 	if hear := r.Dropped; hear != nil {
 		hear(observe.Drop{Amounts: tokensOf(amounts)})
@@ -121,7 +122,7 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	}
 }
 
-// Paced reports to the observer the start or the end of the pacing of a bucket.
+// Paced reports to the observer, if it has a function for it, the start or the end of the pacing of a bucket.
 func (t writeTrace) Paced(p lane.Paced) {
 	if t.PacingChanged != nil {
 		t.PacingChanged(observe.PacingChange{EntityID: p.Entity, Resource: p.Resource, Why: pacedBecause(p), Interval: p.Interval, Paced: !p.Throttled.IsZero()})
@@ -177,8 +178,8 @@ func (h *observedCorrection) reportEnd(ctx context.Context, err error) {
 	h.reports.Corrected(ctx, h.event)
 }
 
-// failedOnTheWay reports whether an error means that a try failed at the store, or by the end of ctx. It is
-// false for refusals and denials.
+// failedOnTheWay reports whether an error means that a try failed at the store, met other writers each time, or
+// ended with ctx. It is false for refusals and denials.
 func failedOnTheWay(ctx context.Context, err error) bool {
 	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrContended) || ctx.Err() != nil && errors.Is(err, ctx.Err())
 }

@@ -97,8 +97,8 @@ func (o Options) validate() error {
 	return o.checkTimes()
 }
 
-// checkTimes returns a *ValidationError for a negative timeout, and for a clock with times that cannot be
-// stored.
+// checkTimes returns a *ValidationError for a negative timeout, and for a clock with a time that cannot be
+// stored; nil otherwise. It calls the clock once.
 func (o Options) checkTimes() error {
 	if o.Timeout < 0 {
 		return invalid("options.Timeout", "is %v; give a positive duration, or 0 for the default", o.Timeout)
@@ -269,8 +269,8 @@ func WithPlan(name string) AcquireOption {
 	}
 }
 
-// givenOrNew returns the parent and plan that a call gives, for an option to set, and makes them if they are
-// nil.
+// givenOrNew returns o.Given, the parent and plan that a call gives, for an option to set. It first makes it if
+// it is nil.
 func (o *acquireOptions) givenOrNew() *call.Given {
 	if o.Given == nil {
 		o.Given = &call.Given{}

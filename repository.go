@@ -157,9 +157,9 @@ const (
 	fewestPerProcessor = 8
 )
 
-// NewRepository returns a repository for a table. It does no I/O: CreateTable
-// makes the table. It logs a warning for a *dynamodb.Client that keeps 10 idle connections or
-// fewer: see package awsclient. It fails with a *ValidationError.
+// NewRepository returns a repository for a table; nil options are the defaults. It does no I/O: CreateTable
+// makes the table. It logs a warning for a *dynamodb.Client that keeps 10 idle connections or fewer: see
+// package awsclient. It fails with a *ValidationError for a bad client, table name or option.
 func NewRepository(client DynamoDB, table string, opts *RepositoryOptions) (*Repository, error) {
 	if problem.IsNil(client) {
 		return nil, invalid("client", "is nil; pass the client of awsclient.New, or ddbmem.New().Client() in tests")

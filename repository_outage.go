@@ -55,7 +55,7 @@ func (r *Repository) listen(l *hearer) (detach func()) {
 	})
 }
 
-// all returns a copy of the registered listeners.
+// all returns a copy of the list of registered limiters, so that callbacks run without the lock.
 func (a *hearers) all() []*hearer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -80,7 +80,8 @@ func (a *hearers) notifyRefilled(entity, resource string) {
 	}
 }
 
-// configLoaded reports a read of a configuration to the limiters.
+// configLoaded reports a read of a configuration, its duration and its error as users see it, to the observers
+// of the limiters.
 func (r *Repository) configLoaded(key config.Key, took time.Duration, err error) {
 	if err != nil {
 		err = configError(r.layout, err)

@@ -72,8 +72,9 @@ func keySchema(hash, sort string) []types.KeySchemaElement {
 	}
 }
 
-// tableFaults returns a text about the faults that make a table unusable, and the fix; "" if it is usable.
-// Other projections are accepted: they cost more, but nothing depends on them.
+// tableFaults returns a text about wrong keys, else about missing indexes, that make a table unusable, with the
+// fix; "" if it is usable. It ignores the projections of indexes: others cost more, but nothing depends on
+// them.
 func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescription) string {
 	var faults, missing []string
 	for _, f := range table.CompareKeys(want, described) {
@@ -96,7 +97,8 @@ func tableFaults(want *dynamodb.CreateTableInput, described *types.TableDescript
 	return ""
 }
 
-// tableRemarks returns texts about the shortcomings of a usable table, for the operator.
+// tableRemarks returns texts for the operator about a costly projection of the resource index, and about a
+// missing stream of new and old images. It returns nil without such shortcomings.
 func tableRemarks(table *types.TableDescription) []string {
 	var remarks []string
 	for _, x := range table.GlobalSecondaryIndexes {
@@ -110,8 +112,8 @@ func tableRemarks(table *types.TableDescription) []string {
 	return remarks
 }
 
-// isTableReady reports whether a table and our indexes of it can be used, as they can during an update. It
-// ignores missing indexes, which tableFaults names.
+// isTableReady reports whether a table and our indexes of it are active or being updated, and so can be used.
+// It ignores missing indexes, which tableFaults names.
 func isTableReady(table *types.TableDescription) bool {
 	if table.TableStatus != types.TableStatusActive && table.TableStatus != types.TableStatusUpdating {
 		return false
@@ -173,7 +175,8 @@ func (r *Repository) CreateTable(ctx context.Context) error {
 // tableMaker makes the table of a repository, part by part. Each part may exist already.
 type tableMaker struct{ *connection }
 
-// describe returns the description of the table; nil if the table does not exist.
+// describe reads the description of the table from DynamoDB. It returns nil without an error if the table does
+// not exist.
 func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, error) {
 	out, err := m.client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &m.table})
 	var missing *types.ResourceNotFoundException
@@ -186,7 +189,8 @@ func (m tableMaker) describe(ctx context.Context) (*types.TableDescription, erro
 	return out.Table, nil
 }
 
-// requestTable asks DynamoDB to create the table. made is false if another process has created it.
+// requestTable asks DynamoDB to create the table, and does not wait for it. made is false, without an error, if
+// another process has created it.
 func (m tableMaker) requestTable(ctx context.Context, table *dynamodb.CreateTableInput) (made bool, err error) {
 	_, err = m.client.CreateTable(ctx, table)
 	var exists *types.ResourceInUseException
@@ -196,8 +200,9 @@ func (m tableMaker) requestTable(ctx context.Context, table *dynamodb.CreateTabl
 	return err == nil, m.store.Failure("create the table", err)
 }
 
-// awaitReady polls until the table and our indexes can be used, and returns the description. After 10 minutes
-// it fails with a *fault.TableError.
+// awaitReady polls until the table and our indexes can be used, and returns the description. table is the
+// description known so far, or nil. It fails with ctx's error if that ends, and after 10 minutes with a
+// *fault.TableError.
 func (m tableMaker) awaitReady(ctx context.Context, table *types.TableDescription) (*types.TableDescription, error) {
 	waiting, cancel := context.WithTimeout(ctx, tableWait)
 	defer cancel()
@@ -222,8 +227,8 @@ func (m tableMaker) awaitReady(ctx context.Context, table *types.TableDescriptio
 	}
 }
 
-// enableTTL lets DynamoDB delete expired items. It reads the setting first, because enabling twice is an error.
-// TTL by another attribute is a *fault.TableError.
+// enableTTL lets DynamoDB delete expired items by the attribute ttl. It does nothing if that is enabled
+// already, because enabling twice is an error. TTL by another attribute is a *fault.TableError.
 func (m tableMaker) enableTTL(ctx context.Context) error {
 	enabled, err := m.ttlEnabled(ctx)
 	if enabled || err != nil {

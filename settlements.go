@@ -27,8 +27,8 @@ type settlements struct {
 	failed []*UnconfirmedError
 }
 
-// enter counts a lease that writes to lanes. It returns false, and counts nothing, if there are too many
-// leases, or after close.
+// enter counts a lease that writes to lanes, for each of them too. It returns false, and counts nothing, if it
+// counts 1,024 leases, or 64 of one of the lanes, already, or after close.
 func (s *settlements) enter(lanes []*lane.Lane) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,7 +71,8 @@ func (s *settlements) count() int {
 	return s.leases
 }
 
-// close refuses further leases, and waits for the others until ctx ends.
+// close refuses further leases, and waits until the others have left or ctx ends. From then on leave keeps
+// unconfirmed corrections.
 func (s *settlements) close(ctx context.Context) {
 	s.mu.Lock()
 	s.closed = true

@@ -18,9 +18,9 @@ import (
 // where they are kept for ever.
 const defaultRetention = 90 * 24 * time.Hour
 
-// AuditEvents lists administrative changes, the oldest first. Those of a Target are read
-// consistently; those of all targets by an index, which may lag behind by a moment. It
-// fails with a *ValidationError when To lies before From.
+// AuditEvents lists administrative changes, the oldest first; without From and Target those of the retention
+// time. Those of a Target are read consistently; those of all targets by an index, which may lag behind by a
+// moment. It fails with a *ValidationError when To lies before From. An error is the last element.
 func (a *Admin) AuditEvents(ctx context.Context, q audit.Query) iter.Seq2[audit.Event, error] {
 	if err := a.d.Usable(ctx); err != nil {
 		return problem.ErrorList[audit.Event](err)
@@ -67,8 +67,8 @@ func lastEventID(t time.Time) string { return trail.FirstID(t.Add(time.Milliseco
 // have no events, and are not read.
 const mostAhead = 24 * time.Hour
 
-// readTargetEvents returns the events of the query's target and principal, oldest first, read consistently. An
-// error is the last element.
+// readTargetEvents returns the events of the query's target and principal between its times, oldest first, read
+// consistently. An error is the last element.
 func (a *Admin) readTargetEvents(ctx context.Context, query audit.Query) iter.Seq2[audit.Event, error] {
 	q := table.Query{
 		Op: "read the events", Hash: schema.PK, Value: a.d.Events.Partition(query.Target), Whole: true,
@@ -123,7 +123,8 @@ func (a *Admin) readDayEvents(ctx context.Context, day time.Time, q audit.Query)
 	return events, nil
 }
 
-// listEventKeys returns the keys of the query's events in one partition of the index: one shard of a day.
+// listEventKeys returns the keys of the events in one partition of the index, one shard of a day, that fit the
+// query's times and principal. The index may lag.
 func (a *Admin) listEventKeys(ctx context.Context, partition string, query audit.Query) ([]schema.Key, error) {
 	q := table.Query{
 		Op: "list the events", Index: schema.IndexResource, Hash: schema.GSI2PK, Value: partition,

@@ -98,7 +98,8 @@ func (b Buckets) addTokens(ctx context.Context, r *refill, amounts dynalimit.Amo
 }
 
 // applyRefill validates and applies a reset, a top-up or a grant, and returns the tokens before and after, in
-// whole tokens. After the request limiters of this repository read the bucket again, also if it failed.
+// whole tokens. It first converts the bucket from the older layout. After the request limiters of this
+// repository read the bucket again, also if it failed.
 func (b Buckets) applyRefill(ctx context.Context, r *refill) (*BucketRefill, error) {
 	if err := cmp.Or(checkEntityID("entity", r.entity), checkResource(r.resource)); err != nil {
 		return nil, err

@@ -60,8 +60,8 @@ func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCap
 	return sumCapacities(entities, records, charged), entities, nil
 }
 
-// readWithParents returns the records of entities, and of all parents that their calls charge, by id. An entity
-// without a record has an Entity with its id alone.
+// readWithParents returns the records of entities, and of all parents that their calls charge, by id, read
+// consistently and level by level. An entity without a record has an Entity with its id alone.
 func (b Buckets) readWithParents(ctx context.Context, ids []string) (map[string]Entity, error) {
 	records := map[string]Entity{}
 	for depth := 0; len(ids) > 0 && depth < schema.MaxDepth; depth++ {
@@ -130,7 +130,7 @@ func capacitiesOf(b Bucket) []LimitCapacity {
 	return limits
 }
 
-// sumCapacity adds a limit of one entity to the sum of its name in sums.
+// sumCapacity adds a limit of one entity to the sum of its name in sums, in place, and counts the entity.
 func sumCapacity(sums map[string]LimitCapacity, l LimitCapacity) {
 	sum := sums[l.Name]
 	sums[l.Name] = LimitCapacity{

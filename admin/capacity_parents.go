@@ -19,8 +19,8 @@ type chargedParent struct {
 	all bool
 }
 
-// chargedParents returns the parents that a call of an entity charges, the nearest first. It
-// follows the chain in records, without repetition.
+// chargedParents returns the parents that a call of an entity charges, the nearest first, at most 7. It follows
+// the chain in records, without repetition, and reads nothing.
 func chargedParents(entity string, records map[string]Entity) (above []chargedParent) {
 	seen := []string{entity}
 	for e := records[entity]; chargesParent(e) && !slices.Contains(seen, e.ParentID) && len(seen) < schema.MaxDepth; e = records[e.ParentID] {
@@ -29,9 +29,9 @@ func chargedParents(entity string, records map[string]Entity) (above []chargedPa
 	return above
 }
 
-// chargedLimits returns, by parent, the set of limit names that calls of children charge, for parents that
-// count only by limits made for them. It reads the sources of these limits. A parent with an unreadable source
-// gets an empty set, because calls below it fail.
+// chargedLimits returns, for parents in holders that count only by limits made for them, the set of limit names
+// that calls of children charge. It reads the sources of these limits; nil without such parents. A parent with
+// an unreadable source gets an empty set, because calls below it fail.
 func (b Buckets) chargedLimits(ctx context.Context, resource string, holders []EntityCapacity, records map[string]Entity) (map[string]map[string]bool, error) {
 	asked := map[string]bool{}
 	for _, e := range records {

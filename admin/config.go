@@ -64,8 +64,8 @@ func (c LimitConfig) hasSettings() bool {
 	return len(c.Limits) > 0 || len(c.Lifted) > 0 || c.Unlimited || c.Blocked || c.BlockedExcept || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0 || len(c.Raises) > 0
 }
 
-// asStored validates the configuration and returns it as a schema.ConfigItem, with sorted lists. A
-// *ValidationError has prefix before its field.
+// asStored validates the configuration, except for its groups, and returns it as a schema.ConfigItem with
+// sorted lists. It refuses one without settings. A *ValidationError has prefix before its field.
 func (c LimitConfig) asStored(prefix string) (schema.ConfigItem, error) {
 	item := schema.ConfigItem{
 		Unlimited: c.Unlimited, Counted: c.Counted, Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,

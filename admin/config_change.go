@@ -27,8 +27,8 @@ func targetOf(o schema.ConfigOwner) string {
 	return audit.System
 }
 
-// configFields returns the settings of a configuration for an event. It is nil for no
-// configuration.
+// configFields returns the settings of a configuration for an event, without empty ones and without the
+// version. It is nil for nil.
 func configFields(c *schema.ConfigItem) trail.Fields {
 	if c == nil {
 		return nil
@@ -93,9 +93,9 @@ func isResourceSource(o schema.ConfigOwner) bool {
 	return o.Entity == "" && o.Plan == "" && o.Resource != ""
 }
 
-// planChange calls edit with the stored configuration, and sets item, stored, next with its version, and
-// changes. It fails with the error of edit, for parts of an unknown kind, and for a change between slots and
-// another kind. changes is then false.
+// planChange sets item and stored from the item, and next and changes from the result of edit without ended
+// raises. The version rises with a change. It sets changes to false and fails with edit's error, for unknown
+// parts unless next is Unread, and if a limit would turn into slots or from slots.
 func (c *configChange) planChange(item schema.Item, now time.Time) error {
 	c.item, c.stored = item, nil
 	if item != nil {
@@ -221,8 +221,8 @@ func (c *configChange) actionName() string {
 	return "limits_set"
 }
 
-// proposeConfig plans a change on the stored item, and returns the transaction that makes it with its event and
-// lists. The transaction is empty if nothing changes.
+// proposeConfig plans the change c on the stored item, as planChange does. It returns the transaction that
+// makes it with its event and lists, and sends nothing. The transaction is empty if nothing changes.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
 	if err := c.planChange(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err
@@ -234,7 +234,8 @@ func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposa
 	return p, nil
 }
 
-// addConfig appends the Put or Delete of a planned change and its audit event to p, and sets p.Proof.
+// addConfig appends the Put or Delete of a planned change and its audit event to p, and sets p.Proof to the
+// event's key. The write applies only if the stored configuration still has the version that was read.
 func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	what := deed{
 		action: c.actionName(), target: targetOf(c.owner), resource: c.owner.Resource,
@@ -254,8 +255,8 @@ func (d *desk) addConfig(p *table.Proposal, c *configChange) error {
 	return nil
 }
 
-// updateLists returns the writes that keep two lists up to date: the numbers of entities with limits by
-// resource, and the resources with limits for everyone.
+// updateLists returns the writes, nil if not needed, that keep two lists up to date. These are the numbers of
+// entities with limits by resource, and the resources with limits for everyone. It sends nothing.
 func (d *desk) updateLists(changes ...*configChange) []types.TransactWriteItem {
 	counts := map[string]int64{}
 	for _, c := range changes {

@@ -18,7 +18,8 @@ import (
 type desk struct{ shared.Repository }
 
 // checkChange returns an error, before any change, if the repository is unusable, a required principal is
-// missing, or this version must not change the table.
+// missing, or this version must not change the table. It reads the version record only if none is cached, or
+// while the table is refused.
 func (d *desk) checkChange(ctx context.Context) error {
 	if err := cmp.Or(d.Usable(ctx), d.checkPrincipal()); err != nil {
 		return err
@@ -57,8 +58,8 @@ type deed struct {
 	was, is schema.Item
 }
 
-// propose returns the transaction of a change's writes and its audit event. It records the event's id in the
-// item c.is. The stored event later proves that the transaction landed.
+// propose returns the transaction of a change's writes and its audit event, and sends nothing. It records the
+// event's id in the item c.is, in place. The stored event later proves that the transaction landed.
 func (d *desk) propose(c deed, writes ...types.TransactWriteItem) (table.Proposal, error) {
 	changes, err := trail.Diff(c.before, c.after)
 	if err != nil {

@@ -68,7 +68,8 @@ func createDeed(e schema.EntityRecord, item schema.Item) deed {
 	return deed{action: "entity_created", target: e.ID, after: entityFields(e), is: item}
 }
 
-// entityFields returns the content of an entity's record for an event, without empty fields.
+// entityFields returns the content of an entity's record for an event, without empty fields, id, version and
+// times. cascade is always there.
 func entityFields(e schema.EntityRecord) trail.Fields {
 	fields := trail.Fields{"cascade": e.Cascade}
 	if e.CountsByOwn() {
@@ -88,7 +89,8 @@ func entityFields(e schema.EntityRecord) trail.Fields {
 	return fields
 }
 
-// existsError returns the error for creating an entity that has the record item already, perhaps in deletion.
+// existsError returns ErrExists, with its fix, for creating an entity that has the record item already, perhaps
+// in deletion.
 func existsError(id string, item schema.Item) error {
 	if schema.DecodeLink(item).Deleting {
 		return &problem.Fixable{Err: fmt.Errorf("%w: entity %q is being deleted; create it after you finish that", ErrExists, id), Fix: fault.DeleteEntity}
@@ -113,8 +115,8 @@ func (n Entities) Get(ctx context.Context, id string) (Entity, error) {
 	return entityOf(e), nil
 }
 
-// decodeEntity decodes an entity's record. It returns ErrNotFound for a missing record and for one in
-// deletion.
+// decodeEntity decodes an entity's record, nil if missing, and sets its ID to id. It returns ErrNotFound, with
+// its fix, for a missing record and for one in deletion.
 func decodeEntity(item schema.Item, id string) (schema.EntityRecord, error) {
 	e := schema.DecodeEntity(item)
 	e.ID = id
@@ -158,8 +160,8 @@ func checkEntityIDs(ids []string) error {
 	return nil
 }
 
-// readEntities reads the records of entities with the function read, in the order of ids. An entity without a
-// record has its id alone.
+// readEntities reads the records of entities with the function read, and decodes them in the order of ids. An
+// entity without a record has its id alone; one in deletion is Deleting.
 func (d *desk) readEntities(ctx context.Context, op string, ids []string, read func(context.Context, string, []schema.Key) ([]schema.Item, error)) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {

@@ -87,7 +87,7 @@ func (n Entities) CreateMany(ctx context.Context, setups []EntitySetup) ([]error
 }
 
 // checkSetups validates setups with check, and refuses two of one entity. It returns the checked setups, and
-// the set of their entity ids; errors name the setup.
+// the set of their entity ids; a *ValidationError names the setup by its index.
 func checkSetups(setups []EntitySetup, check func(EntitySetup) (setup, error)) ([]setup, map[string]bool, error) {
 	checked, made := make([]setup, len(setups)), make(map[string]bool, len(setups))
 	for i, s := range setups {
@@ -113,8 +113,9 @@ type setup struct {
 	limits []*configChange
 }
 
-// newSetup validates a setup and converts it to its record and one configChange for each resource. A
-// *ValidationError names the field.
+// newSetup validates a setup and converts it to its record and one configChange for each resource, sorted. It
+// refuses too many resources, and limits that a Compatible repository must not have. A *ValidationError names
+// the field.
 func (n Entities) newSetup(s EntitySetup) (setup, error) {
 	one := setup{record: recordOf(s.Entity)}
 	if err := s.Entity.Validate(); err != nil {
@@ -212,8 +213,9 @@ func (b *entityBatch) takeResults(failed error) []error {
 	return b.errs
 }
 
-// propose returns the transaction that creates as many of the entities as fit, in order. It sets b.errs to
-// one error for each entity up to the last that fits: nil, or the reason that it cannot be created.
+// propose returns the transaction that creates as many of the entities as fit, in order. It sets b.errs to one
+// error for each entity up to the last that fits: nil, or the reason that it cannot be created. It replaces the
+// earlier proposal in b.
 func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 	b.errs, b.p, b.configs = nil, table.Proposal{}, nil
 	b.made, b.required = map[string]schema.Item{}, map[string]bool{}
@@ -231,7 +233,7 @@ func (b *entityBatch) propose(ctx context.Context) table.Proposal {
 }
 
 // readItems reads into b.items the records and configurations of the entities, and the records of all their
-// parents.
+// parents, consistently; an absent one is nil. It clears b.errs.
 func (b *entityBatch) readItems(ctx context.Context) error {
 	b.errs, b.items = nil, map[schema.Key]schema.Item{}
 	keys := b.keysToRead()
@@ -275,8 +277,8 @@ func (b *entityBatch) unknownParents(found map[schema.Key]schema.Item) []schema.
 	return keys
 }
 
-// readChildren reads into b.children the first children of the entities that get a parent, to check depths.
-// It runs mostQueries queries at a time.
+// readChildren reads into b.children the first children of the entities that get a parent, to check depths,
+// from the index, which may lag. It runs mostQueries queries at a time.
 func (b *entityBatch) readChildren(ctx context.Context) error {
 	var mu sync.Mutex
 	queries := guard.Group{}
@@ -297,8 +299,8 @@ func (b *entityBatch) readChildren(ctx context.Context) error {
 	return queries.Wait()
 }
 
-// recordAfter returns the record that an entity will have after the transaction; nil if it has none. It takes
-// it from the proposal, then from b.items, and reads it otherwise.
+// recordAfter returns the record that an entity will have after the transaction; nil without one. It takes it
+// from the proposal, then from b.items, and reads it otherwise, without storing it.
 func (b *entityBatch) recordAfter(ctx context.Context, id string) (schema.Item, error) {
 	if item := b.made[id]; item != nil {
 		return item, nil
@@ -310,8 +312,9 @@ func (b *entityBatch) recordAfter(ctx context.Context, id string) (schema.Item, 
 	return b.d.Table.Get(ctx, opCreateMany, key)
 }
 
-// addEntity adds an entity with its limits to the proposal. fits is false, and the proposal unchanged, if they
-// do not fit in it. The error is why this entity alone cannot be created.
+// addEntity adds an entity with its limits to the proposal, and counts it as a child in a parent that the
+// proposal makes. It returns false, and leaves the proposal unchanged, if they do not fit. The error is why
+// this entity alone cannot be created.
 func (b *entityBatch) addEntity(ctx context.Context, s setup) (fits bool, err error) {
 	e := s.record
 	if item := b.items[b.d.Keys.Meta(e.ID)]; item != nil {
@@ -346,8 +349,8 @@ func (b *entityBatch) addEntity(ctx context.Context, s setup) (fits bool, err er
 	return true, err
 }
 
-// addWrites adds the writes of an entity, of its limits and of the checks of its parents to the proposal. After
-// an error the proposal is unchanged.
+// addWrites adds the writes of an entity, of its limits and of the checks of its parents to the proposal. It
+// notes them in b.made, b.required and b.configs. After an error the proposal is unchanged.
 func (b *entityBatch) addWrites(e schema.EntityRecord, parents []ancestor, limits []*configChange) error {
 	e.CreatedAt, e.Version = b.d.Clock.Now(), 1
 	item := e.Item(b.d.Keys, nil)

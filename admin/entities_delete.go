@@ -80,9 +80,9 @@ type removal struct {
 	marked schema.Item
 }
 
-// markDeletion stores the mark of deletion in the entity's record, with the event, and sets r.marked. Without
-// anything to delete r.marked stays nil. It repeats after conflicts, and fails for an entity with children or,
-// with asRead, for one that was changed.
+// markDeletion stores the mark of deletion in the entity's record, with the event, and sets r.marked; a record
+// with the mark stays as it is. Without anything to delete r.marked stays nil. It retries after conflicts, and
+// fails for an entity with children or, with asRead, for one that was changed.
 func (r *removal) markDeletion(ctx context.Context) error {
 	for attempt := 1; ; attempt++ {
 		r.marked = nil
@@ -116,8 +116,9 @@ func (r *removal) markDeletion(ctx context.Context) error {
 	}
 }
 
-// proposeMark sets r.marked to the record with the mark of deletion, a new one if item is nil. It returns the
-// transaction that stores this record with the event, after the checks in unchanged.
+// proposeMark sets r.marked to the record with the mark of deletion and the next version, a new one if item is
+// nil. It returns the transaction that stores this record with the event, after the checks in unchanged; it
+// sends nothing.
 func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged []types.TransactWriteItem) (table.Proposal, error) {
 	what := deed{action: "entity_deleted", target: r.id, was: item}
 	if item != nil {
@@ -131,9 +132,9 @@ func (r *removal) proposeMark(item schema.Item, e schema.EntityRecord, unchanged
 	return r.d.propose(what, append(unchanged, r.d.Table.PutPart(r.marked, schema.EntityUnchanged(item)))...)
 }
 
-// checkAsRead returns a *ConflictError[Entity] or a *ConflictError[ScopedConfig] if the entity's record or a
-// configuration was changed since it was read, or a configuration was added. Otherwise it returns checks that
-// make the transaction fail if a configuration changes, as many as fit.
+// checkAsRead reads the entity's configurations, and compares them and the record with the read versions. A
+// difference, or a new configuration, is a *ConflictError[Entity] or a *ConflictError[ScopedConfig]. Otherwise
+// it returns checks that make the transaction fail if a configuration changes, as many as fit.
 func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (checks []types.TransactWriteItem, err error) {
 	if want := r.asRead; e.Version != want.Version || !e.CreatedAt.Equal(want.CreatedAt) {
 		return nil, &ConflictError[Entity]{Yours: *want, Stored: entityOf(e)}
@@ -160,8 +161,8 @@ func (r *removal) checkAsRead(ctx context.Context, e schema.EntityRecord) (check
 	return checks, nil
 }
 
-// checkDeletable returns true if the entity has a record or other items to delete. It fails with a
-// *ValidationError if the entity has children.
+// checkDeletable returns true if the entity has a record, given as item, or other items to delete. It fails
+// with a *ValidationError if the entity has children.
 func (r *removal) checkDeletable(ctx context.Context, item schema.Item) (bool, error) {
 	children, err := r.countChildren(ctx, r.id)
 	if err != nil {
@@ -191,7 +192,7 @@ func (r *removal) queryOwned(prefix string) table.Query {
 }
 
 // finishDeletion removes the configurations, buckets and finally the record of the marked entity. It returns
-// nil early if another call has finished the deletion.
+// nil early if another call has finished the deletion; after an error another call can continue it.
 func (r *removal) finishDeletion(ctx context.Context) error {
 	for _, prefix := range belongings {
 		keys, err := r.d.Table.Keys(ctx, r.queryOwned(prefix))
@@ -214,8 +215,8 @@ func (r *removal) finishDeletion(ctx context.Context) error {
 	return r.removeRecord(ctx)
 }
 
-// removeLimits removes one configuration, on the condition that the entity is still marked. It
-// returns finished if another call has finished the deletion.
+// removeLimits removes one configuration with an event, on the condition that the entity is still marked, and
+// corrects the counts of limits. It returns finished if another call has finished the deletion.
 func (r *removal) removeLimits(ctx context.Context, owner schema.ConfigOwner) (finished bool, err error) {
 	meta, config := r.d.Keys.Meta(r.id), r.d.Keys.Config(owner)
 	c := configChange{owner: owner, edit: func(*schema.ConfigItem) (*schema.ConfigItem, error) { return nil, nil }}

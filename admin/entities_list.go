@@ -63,8 +63,8 @@ func allEntities(ctx context.Context, n Entities, wanted func(record schema.Item
 }
 
 // listRecords lists the entities that a query of an index finds, page by page; id extracts the entity's id from
-// an item. It reads records that the index has only in part, and leaves out deleted ones and those not wanted.
-// An error is the last element.
+// an item. It reads records that the index has only in part from the table, and leaves out deleted ones and
+// those not wanted. An error is the last element.
 func (n Entities) listRecords(ctx context.Context, q table.Query, id func(schema.Item) string, wanted func(record schema.Item) bool) iter.Seq2[Entity, error] {
 	return listPaged(ctx, n.d.Table, q, func(items []schema.Item) ([]Entity, error) {
 		var missing []schema.Key

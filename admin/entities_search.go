@@ -81,7 +81,7 @@ type shardSearch struct {
 }
 
 // readPage reads one page of ids after s.last from its shard of the index, and appends those with the prefix to
-// s.ids. It sets s.last to the last of them, and s.more if later ids may follow.
+// s.ids. It sets s.last to the last of them, and s.more to whether later ids may follow.
 func (s *shardSearch) readPage(ctx context.Context) error {
 	q := table.Query{
 		Op: opSearch, Index: schema.IndexEntityConfigs, Hash: schema.GSI3PK, Value: s.partition, Sort: schema.GSI3SK, Page: searchPage,
@@ -102,8 +102,8 @@ func (s *shardSearch) readPage(ctx context.Context) error {
 	return nil
 }
 
-// readFound reads the records of ids, eventually consistent, in their order. It leaves out entities deleted
-// meanwhile.
+// readFound reads the records of ids, eventually consistent, in the order of ids. It leaves out entities
+// deleted meanwhile.
 func (n Entities) readFound(ctx context.Context, ids []string) ([]Entity, error) {
 	keys := make([]schema.Key, len(ids))
 	for i, id := range ids {
@@ -146,8 +146,8 @@ func (n Entities) ChildrenAfter(ctx context.Context, id, after string, count int
 	return n.childrenAfter(ctx, id, after, count)
 }
 
-// childrenAfter returns up to count children of an entity with ids after after, by an index. For the parent ""
-// it returns the top entities.
+// childrenAfter returns up to count children of an entity with ids after after, in the order of their ids, by
+// an index that may lag. For the parent "" it returns the top entities.
 func (n Entities) childrenAfter(ctx context.Context, parent, after string, count int) ([]Entity, error) {
 	q := n.childrenOf(parent)
 	q.Sort, q.Page = schema.GSI1SK, int32(count) // at most 100

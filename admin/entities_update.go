@@ -31,9 +31,9 @@ func (n Entities) Update(ctx context.Context, e Entity) (Entity, error) {
 	return n.updateRecord(ctx, e)
 }
 
-// updateRecord replaces the record of an entity if its stored version is e's, and returns the new record; an
-// unchanged one is not written. It reads again after a conflict with a concurrent write, and refuses lost money
-// and an invalid parent.
+// updateRecord replaces the record of an entity if its stored version is e's, with an event, and returns the
+// new record. It does not write an unchanged one, and retries after a concurrent write. It refuses an invalid
+// parent and, unless e.Only is set, a change that takes money out of force.
 func (n lineage) updateRecord(ctx context.Context, e Entity) (Entity, error) {
 	const op = "update the entity"
 	compared, err := n.d.compareSources(nil, false)
@@ -95,8 +95,8 @@ func (c entityChange) chargesLess() bool {
 		c.stored.Counts() && (c.next.ParentID != c.stored.ParentID || !c.next.Counts() || c.stored.Cascade && !c.next.Cascade)
 }
 
-// refuseRecords returns, by entity id, an error for each change of a record that takes money out of force
-// although Entity.Only is not set. The map may be nil.
+// refuseRecords returns, by entity id, a *ValidationError for each change of a record that takes money out of
+// force although Entity.Only is not set. It reads the sources that it needs; the map may be nil.
 func (c *comparison) refuseRecords(ctx context.Context, entities []Entity, changes []entityChange) (map[string]error, error) {
 	var unsaid []recordChange
 	for i, change := range changes {
@@ -129,9 +129,9 @@ func (c entityChange) changesChain() bool {
 	return c.changesParent() || c.stored.Counts() && !c.next.Counts()
 }
 
-// planUpdate returns the change from the stored item to e. Its changes is false if the content is the same and
-// the record is listed. It returns a *ConflictError[Entity] if the version or the creation time differs, and
-// ErrNotFound without a record.
+// planUpdate returns the change from the stored item to e, with the next version. Its changes is false if the
+// content is the same and the record is listed. It returns a *ConflictError[Entity] if the version, or a
+// creation time that e has, differs, and ErrNotFound without a record or in deletion.
 func planUpdate(e schema.EntityRecord, item schema.Item) (entityChange, error) {
 	stored, err := decodeEntity(item, e.ID)
 	if err != nil {

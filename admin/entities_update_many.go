@@ -74,8 +74,8 @@ type entityUpdates struct {
 }
 
 // updateTogether changes the records with the indexes from up to to, excluded, in one transaction, and sets
-// their errors. Entities that get another parent are only added to u.moved. It returns an error if further
-// transactions would fail too.
+// their errors in u.errs. Entities that get another parent, or change its counting, are only added to u.moved.
+// It returns an error if further transactions would fail too.
 func (u *entityUpdates) updateTogether(ctx context.Context, from, to int) error {
 	const op = "update entities"
 	keys := make([]schema.Key, 0, to-from)
@@ -111,7 +111,8 @@ func (u *entityUpdates) updateTogether(ctx context.Context, from, to int) error 
 	}
 }
 
-// planChanges sets changes, and u.errs from place from on, for each record from its stored item.
+// planChanges sets each of changes, in place, from its record and stored item, and its error in u.errs, from
+// place from on. Earlier errors there are replaced.
 func (u *entityUpdates) planChanges(changes []entityChange, from int, items map[schema.Key]schema.Item) {
 	for n := range changes {
 		e := u.records[from+n]
@@ -135,8 +136,8 @@ func (u *entityUpdates) refuseLosses(ctx context.Context, changes []entityChange
 	return err == nil, err
 }
 
-// proposeChanges returns the transaction of those changes that are not refused and do not move. It sets u.errs
-// for each change, from place from on: the error of one that cannot be proposed.
+// proposeChanges returns the transaction of the changes without an error in u.errs that move no entity. It sets
+// u.errs, from place from on, for a change that cannot be proposed.
 func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p table.Proposal) {
 	for n, c := range changes {
 		if u.errs[from+n] != nil || !c.changes || c.changesChain() {
@@ -149,8 +150,9 @@ func (u *entityUpdates) proposeChanges(changes []entityChange, from int) (p tabl
 	return p
 }
 
-// moveEntities changes the records that get another parent, u.moved, mostMoves at a time. It then repeats
-// refused ones as long as one succeeds, because another move may have been in the way.
+// moveEntities changes the records that get another parent, u.moved, mostMoves at a time, and sets their errors
+// in u.errs. It then repeats refused ones as long as one succeeds, because another move may have been in the
+// way.
 func (u *entityUpdates) moveEntities(ctx context.Context) {
 	moves := guard.Group{}
 	moves.SetLimit(mostMoves)
@@ -183,7 +185,7 @@ func (u *entityUpdates) moveAgain(ctx context.Context) (helped bool) {
 }
 
 // mayMoveLater reports whether a failed move may succeed after other moves: it made an invalid chain of
-// parents, or met concurrent writers.
+// parents, or met concurrent writers. It is true for any *ValidationError, and false for an unconfirmed write.
 func mayMoveLater(err error) bool {
 	if _, refused := errors.AsType[*fault.ValidationError](err); refused {
 		return true

@@ -99,7 +99,7 @@ func checkMetadata(e Entity) error {
 }
 
 // checkUpdate returns a *ValidationError for an invalid entity or a version below 0, before its record is
-// replaced.
+// replaced. It reads nothing.
 func checkUpdate(e Entity) error {
 	if err := e.Validate(); err != nil {
 		return err
@@ -110,7 +110,8 @@ func checkUpdate(e Entity) error {
 	return nil
 }
 
-// recordOf converts an entity to its record, with a copy of the metadata.
+// recordOf converts an entity to its record, with a copy of the metadata. It leaves out Only and Deleting,
+// which are not written.
 func recordOf(e Entity) schema.EntityRecord {
 	return schema.EntityRecord{
 		ID: e.ID, Name: e.Name, ParentID: e.ParentID, Cascade: e.Cascade, Detached: e.Detached, Plan: e.Plan, ManagedBy: e.ManagedBy,
@@ -118,7 +119,7 @@ func recordOf(e Entity) schema.EntityRecord {
 	}
 }
 
-// entityOf returns a record as an Entity.
+// entityOf converts a record to an Entity, with the same metadata slice.
 func entityOf(r schema.EntityRecord) Entity {
 	return Entity{
 		ID: r.ID, Name: r.Name, ParentID: r.ParentID, Cascade: r.Cascade, Detached: r.Detached, Plan: r.Plan, ManagedBy: r.ManagedBy,

@@ -30,7 +30,7 @@ type ConflictError[T ScopedConfig | Entity | Raise] struct {
 }
 
 // Error names the source, the raise or the entity, with its stored and its intended value; of a source it shows
-// the versions alone.
+// the versions alone. It also names the next step.
 func (e *ConflictError[T]) Error() string {
 	if config, ok := any(e).(*ConflictError[ScopedConfig]); ok {
 		return fmt.Sprintf("dynalimit: the configuration of %s is at version %d, not %d: somebody changed it; read it again and repeat your change on it",
@@ -46,7 +46,8 @@ func (e *ConflictError[T]) Error() string {
 // Is matches ErrConflict.
 func (e *ConflictError[T]) Is(target error) bool { return target == ErrConflict }
 
-// asJSON returns the entity's record as JSON, for errors.
+// asJSON returns the entity's record as JSON, for errors, without its id and creation time. It returns the
+// version alone, as text, if the metadata is not JSON.
 func (e Entity) asJSON() string {
 	text, err := json.Marshal(struct {
 		Version  int64           `json:"version"`

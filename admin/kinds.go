@@ -37,7 +37,8 @@ func (d *desk) checkParentCounts(ctx context.Context, e schema.EntityRecord) err
 }
 
 // requireKinds raises kinds_min, the generation of kinds that clients must know, in the version record, if it
-// is lower. It returns a *fault.TableError if that needs an upgrade of the table.
+// is lower; older clients then refuse the table. It returns a *fault.TableError if that needs an upgrade of the
+// table.
 func (d *desk) requireKinds(ctx context.Context, generation int64) error {
 	record, err := d.versionRecord(ctx)
 	switch {

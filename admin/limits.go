@@ -48,7 +48,8 @@ func (l Limits) GetConfigsEventually(ctx context.Context, scopes []Scope) ([]Sco
 	})
 }
 
-// readConfigs reads the configurations of scopes with the function read, and returns them in that order.
+// readConfigs reads the configurations of scopes with the function read, and returns them in that order, with
+// Version 0 if nothing is stored. A bad scope or an unreadable source fails the whole call.
 func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context.Context, string, []schema.ConfigOwner) ([]schema.Item, error)) ([]ScopedConfig, error) {
 	if err := d.Usable(ctx); err != nil {
 		return nil, err
@@ -74,11 +75,11 @@ func readConfigs(ctx context.Context, d *desk, scopes []Scope, read func(context
 	return configs, nil
 }
 
-// SetConfig replaces a source's whole configuration by c, if the stored one has c's
-// Version: the one that GetConfig returned, 0 for nothing stored, or AnyVersion. It
-// returns c with its new Version; storing the stored configuration again writes nothing. It fails
-// with a *ConflictError[ScopedConfig] with both if another writer changed the source
-// meanwhile, and with a *ValidationError for bad input.
+// SetConfig replaces a source's whole configuration by c, if the stored one has c's Version. That is the one
+// that GetConfig returned, 0 for nothing stored, or AnyVersion. It returns c with its new Version; storing the
+// stored configuration again writes nothing. It fails with a *ConflictError[ScopedConfig] with both if another
+// writer changed the source meanwhile. It fails with a *ValidationError for bad input, and for limits that go
+// out of force without LimitConfig.Only.
 func (l Limits) SetConfig(ctx context.Context, at Scope, c LimitConfig) (LimitConfig, error) {
 	return l.setConfig(ctx, at, c, nil)
 }
@@ -103,10 +104,9 @@ func (l Limits) setConfig(ctx context.Context, at Scope, c LimitConfig, removed 
 	return configOf(at.sourceOf(), stored)
 }
 
-// SetUnlimited makes a source unlimited in place of its limits: for its owner and
-// resource, neither less specific sources nor Options.Limits apply. Charged parents keep
-// their limits. Limits.Set ends it. It refuses to take money out of force: lift that with
-// SetConfig and LimitConfig.Only.
+// SetUnlimited makes a source unlimited in place of its limits, lifted names and raises. For its owner and
+// resource, neither less specific sources nor Options.Limits apply. Charged parents keep their limits.
+// Limits.Set ends it. It refuses to take money out of force: lift that with SetConfig and LimitConfig.Only.
 func (l Limits) SetUnlimited(ctx context.Context, at Scope) error {
 	if err := l.d.refuseLosses(ctx, lossCheck{keepsGroups: true}, ScopedConfig{Scope: at, Config: LimitConfig{Unlimited: true}}); err != nil {
 		return err
@@ -154,12 +154,11 @@ func (s Scope) decodeSource(d *desk, item schema.Item) (LimitConfig, error) {
 	return configOf(s.sourceOf(), &stored)
 }
 
-// Set replaces the limits of a source, ends its raises, and keeps the rest of the source. It refuses a list that
-// would hide limits in force of less specific sources: Add keeps them, and SetConfig with LimitConfig.Only
-// hides them. The limits are in force in
-// this process at once, in others within their ConfigTTL. It fails with a
-// *ValidationError before anything is written. Storing the stored limits again writes
-// nothing. An entity or a plan needs no record.
+// Set replaces the list of a source, its limits and lifted names, ends its raises, and keeps the rest of the
+// source. It refuses a list that would hide limits in force of less specific sources: Add keeps them, and
+// SetConfig with LimitConfig.Only hides them. The limits are in force in this process at once, in others within
+// their ConfigTTL. It fails with a *ValidationError before anything is written. Storing the stored limits again
+// writes nothing. An entity or a plan needs no record.
 func (l Limits) Set(ctx context.Context, at Scope, limits []dynalimit.Limit) error {
 	stored, err := configLimits("limits", limits)
 	if err != nil {
@@ -193,7 +192,8 @@ func (l Limits) Delete(ctx context.Context, at Scope) error {
 	})
 }
 
-// replaceLimitsEdit returns an edit that replaces the limits of a source and keeps the rest.
+// replaceLimitsEdit returns an edit that replaces a source's limits, lifted names and raises by limits that do
+// not extend. It keeps the policy, groups, manager, blocks and admission.
 func replaceLimitsEdit(stored []schema.ConfigLimit) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		return withRestOf(old, schema.ConfigItem{Limits: stored}), nil
@@ -210,15 +210,16 @@ func withRestOf(old *schema.ConfigItem, next schema.ConfigItem) *schema.ConfigIt
 	return &next
 }
 
-// editSource applies an edit to a source's configuration, as editAndReturn, without its result.
+// editSource applies an edit to a source's configuration, with its event, as editAndReturn does, and returns
+// only the error.
 func (l Limits) editSource(ctx context.Context, op string, at Scope, next edit) error {
 	_, err := l.editAndReturn(ctx, op, at, next)
 	return err
 }
 
 // editAndReturn applies an edit to a source's configuration and returns the stored result, nil if it is
-// removed. It calls next again after a conflict, and writes nothing if nothing changes. It then makes the
-// limiters of this process read the configuration again.
+// removed. It first converts limits of the older layout. It calls next again after a conflict, and writes
+// nothing if nothing changes. Limiters of this process then read the configuration again.
 func (l Limits) editAndReturn(ctx context.Context, op string, at Scope, next edit) (*schema.ConfigItem, error) {
 	if err := at.validate("scope."); err != nil {
 		return nil, err

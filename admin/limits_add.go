@@ -112,8 +112,8 @@ func (l Limits) Losses(ctx context.Context, changes []ScopedConfig, entities []E
 }
 
 // changeList stores the configuration that next returns for the source's present one, or removes the source if
-// the result is empty. It repeats after a conflict. Of the limits in removed, only money needs
-// LimitConfig.Only.
+// the result is empty. It reads again and retries after a conflict, without a bound. Of the limits in removed,
+// only money needs LimitConfig.Only.
 func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next func(LimitConfig) (LimitConfig, error)) error {
 	if err := l.d.checkChange(ctx); err != nil {
 		return err
@@ -137,7 +137,8 @@ func (l Limits) changeList(ctx context.Context, at Scope, removed []string, next
 	}
 }
 
-// removeSource removes a source if its stored version is the given one.
+// removeSource removes a source with its block if its stored version is the given one; otherwise it returns a
+// *ConflictError[ScopedConfig]. It refuses to take money out of force.
 func removeSource(ctx context.Context, l Limits, at Scope, version int64) error {
 	errs, err := l.SetConfigs(ctx, []ScopedConfig{{Scope: at, Config: LimitConfig{Version: version}, Delete: true}})
 	return cmp.Or(err, errors.Join(errs...))

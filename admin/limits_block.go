@@ -59,8 +59,8 @@ func setExceptions(ctx context.Context, l Limits, at Scope, marks LimitConfig, c
 	return l.editSource(ctx, "set blocked", at, marksEdit(change))
 }
 
-// marksEdit returns an edit that applies change to a copy of the stored configuration. It removes a source that
-// becomes empty.
+// marksEdit returns an edit that applies change to a copy of the stored configuration, an empty one if nothing
+// is stored. It removes a source that becomes empty. An error of change ends the edit.
 func marksEdit(change func(*schema.ConfigItem) error) edit {
 	return func(old *schema.ConfigItem) (*schema.ConfigItem, error) {
 		next := schema.ConfigItem{}

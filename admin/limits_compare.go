@@ -77,9 +77,9 @@ type view struct {
 	own bool
 }
 
-// findLosses returns the limits in force that the changes of sources, and the given changes of records, would
-// take out of force. It reads the sources that it needs. A loss on every resource stands for the same loss on
-// single ones.
+// findLosses returns the limits in force that the given changes of records, and those of sources, would take
+// out of force. It stores the changes of records in c, and reads the sources that it needs. A loss on every
+// resource stands for the same loss on single ones.
 func (c *comparison) findLosses(ctx context.Context, records []recordChange) ([]Loss, error) {
 	for _, r := range records {
 		c.records[r.is.ID] = r
@@ -148,7 +148,8 @@ func (c *comparison) compareViews(ctx context.Context, views []view) (losses []L
 }
 
 // readSources reads into c.stored the sources that apply in views, for their plans before and after the
-// changes. It sets group in views of a group.
+// changes. It sets group in views of a group, in place; at the first such question it reads all groups into
+// c.known.
 func (c *comparison) readSources(ctx context.Context, views []view) error {
 	var owners []schema.ConfigOwner
 	for i, v := range views {
@@ -169,8 +170,8 @@ func (c *comparison) readSources(ctx context.Context, views []view) error {
 	return c.readOwners(ctx, owners)
 }
 
-// readOwners reads into c.stored the sources that were not read yet. A source of the older layout that cannot
-// be read is added to c.unreadable instead, because a change may replace it.
+// readOwners reads into c.stored the sources that were not read yet; it reorders the slice owners. A source of
+// the older layout that cannot be read is added to c.unreadable instead, because a change may replace it.
 func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner) error {
 	owners = slices.DeleteFunc(owners, func(o schema.ConfigOwner) bool {
 		_, read := c.stored[o]
@@ -193,8 +194,8 @@ func (c *comparison) readOwners(ctx context.Context, owners []schema.ConfigOwner
 	return nil
 }
 
-// storedSources reads sources, each once, and returns their items by owner. A missing source has a
-// nil item.
+// storedSources reads sources consistently, each once, and returns their items by owner, with limits of the
+// older layout merged in. A missing source has a nil item.
 func (d *desk) storedSources(ctx context.Context, op string, owners []schema.ConfigOwner) (map[schema.ConfigOwner]schema.Item, error) {
 	owners = slices.Clone(owners)
 	slices.SortFunc(owners, func(a, b schema.ConfigOwner) int {
@@ -212,8 +213,9 @@ func (d *desk) storedSources(ctx context.Context, op string, owners []schema.Con
 	return stored, nil
 }
 
-// listViews returns the entities and plans, each on a resource, for which the changed sources may decide. A
-// default is compared on each resource with a list.
+// listViews returns the entities and plans, each on a resource, for which the changed sources may decide;
+// c.records must have the entities. A default is compared on each resource with a list, which listResources
+// reads.
 func (c *comparison) listViews(ctx context.Context) (views []view, err error) {
 	for _, at := range c.scopes {
 		v := view{at: at, resource: at.Resource, plan: at.Plan, planAfter: at.Plan}
@@ -241,8 +243,9 @@ func (c *comparison) addPerResource(ctx context.Context, views []view, v view) (
 	return views, err
 }
 
-// movedViews returns the views, scopes on one resource each, of entities that get another plan. It leaves out a
-// change of plan that takes no limit from an entity without own sources, because then it takes none from any.
+// movedViews returns the views, scopes on one resource each, of entities that get another plan. It reads
+// sources for that, and caches the result for each change of plan in c.lose. It leaves out a change that takes
+// no limit from an entity without own sources, because then it takes none from any.
 func (c *comparison) movedViews(ctx context.Context, records []recordChange) (views []view, err error) {
 	for _, r := range records {
 		pair, at := planChange{r.was.Plan, r.is.Plan}, Scope{Entity: r.is.ID}
@@ -270,8 +273,8 @@ func (c *comparison) movedViews(ctx context.Context, records []recordChange) (vi
 	return views, nil
 }
 
-// listResources returns the resources with a list for everyone or for a plan, before or after the changes,
-// and "", sorted. It caches them. It refuses more than mostLossResources.
+// listResources returns the resources with a list for everyone or for a plan, before or after the changes, and
+// "", sorted. It caches them, and the scopes of plans in c.plans. It refuses more than mostLossResources.
 func (c *comparison) listResources(ctx context.Context) ([]string, error) {
 	if c.resources != nil {
 		return c.resources, nil
@@ -356,9 +359,9 @@ func (c *comparison) itemAfter(o schema.ConfigOwner) schema.Item {
 	return c.stored[o]
 }
 
-// compareView returns the limits that the changes take out of force for a scope on one resource, except those
-// in shadow. It returns nil for a view with an unreadable source, because calls refuse it. It returns an error
-// if a bucket would have too many limits.
+// compareView returns the limits that the changes take out of force for a scope on one resource. It reports
+// only money and limits that a more specific list hides, and none in shadow. It returns nil for a view with an
+// unreadable source, because calls refuse it, and an error if a bucket would have too many limits.
 func (c *comparison) compareView(v view) (losses []Loss, err error) {
 	if slices.ContainsFunc(v.sourceOwners(v.plan), func(o schema.ConfigOwner) bool { return c.unreadable[o] }) {
 		return nil, nil
@@ -390,7 +393,7 @@ func (c *comparison) compareView(v view) (losses []Loss, err error) {
 }
 
 // isOwnLoss reports whether the change of the view's own scope, or of a more specific source, takes the limit
-// out of force. It returns false if changes of less specific sources do.
+// out of force. It returns false if changes of less specific sources do, because these report it.
 func (c *comparison) isOwnLoss(v view, limit config.Limit) bool {
 	owners := v.sourceOwners(v.plan)
 	own := slices.Index(owners, v.at.asOwner().Normal())

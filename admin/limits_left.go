@@ -14,8 +14,8 @@ import (
 // leaves it.
 const mostGroupEntities = 1000
 
-// findGroupLosses returns the limits of money that resources lose because they leave a group. A limit that
-// another group of the resource has for the same owner is not lost.
+// findGroupLosses returns the limits of money that resources lose because they leave a group; nil with
+// keepsGroups. A limit that another group of the resource has for the same owner is not lost.
 func (c *comparison) findGroupLosses(ctx context.Context) (losses []Loss, err error) {
 	for _, at := range c.scopes {
 		owner := at.asOwner()
@@ -38,7 +38,8 @@ func (c *comparison) findGroupLosses(ctx context.Context) (losses []Loss, err er
 }
 
 // findGroupLoss returns the limits of money that a resource loses because it leaves one group. after are the
-// groups that the resource has then.
+// groups that the resource has then. It leaves out limits in shadow, and those that the group does not have
+// after the changes.
 func (c *comparison) findGroupLoss(ctx context.Context, resource Scope, group string, after []string) (losses []Loss, err error) {
 	subjects, err := c.groupOwners(ctx, resource, group)
 	if err != nil {
@@ -123,8 +124,8 @@ type moneyLimit struct {
 }
 
 // moneyAbove returns the limits of money, except those in shadow, that calls of an entity charge at its
-// parents. The functions record and item choose records and sources before or after the changes. It leaves out
-// parents with an unreadable source.
+// parents, the nearest first. The functions record and item choose records and sources before or after the
+// changes. It reads missing records and sources into c, and leaves out parents with an unreadable source.
 func (c *comparison) moneyAbove(ctx context.Context, id string, record func(recordChange) schema.EntityRecord, item func(schema.ConfigOwner) schema.Item) (money []moneyLimit, err error) {
 	at := record(c.records[id])
 	for depth := 1; depth < schema.MaxDepth && at.Counts(); depth++ {

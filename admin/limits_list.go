@@ -37,7 +37,7 @@ func (l Limits) listSystem(ctx context.Context) iter.Seq2[Scope, error] {
 	}
 }
 
-// Resources lists the resources that have limits for every entity, by name.
+// Resources lists the resources that have limits for every entity, by name. An error is the only element.
 func (l Limits) Resources(ctx context.Context) iter.Seq2[string, error] {
 	if err := l.d.Usable(ctx); err != nil {
 		return problem.ErrorList[string](err)
@@ -95,7 +95,7 @@ func (l Limits) listEntitySources(ctx context.Context) iter.Seq2[Scope, error] {
 			yield(Scope{}, err)
 			return
 		}
-		for _, resource := range append(schema.CountedResources(item), schema.Uncounted()...) {
+		for _, resource := range append(schema.CountedResources(item), schema.KeyAttributes()...) {
 			for at, err := range (sourceIndex{l.d.Table, l.d.Keys}).listEntities(ctx, resource) {
 				if !yield(at, err) || err != nil {
 					return

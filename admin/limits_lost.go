@@ -63,9 +63,9 @@ type lossCheck struct {
 	removed []string
 }
 
-// refuseLosses returns an error if changes without Only take limits out of force: money, or limits of less
-// specific sources that a replacing list hides. Of the names in check.removed only money matters. It does not
-// check changes with Only.
+// refuseLosses returns a *ValidationError if changes without Only take limits out of force: money, or limits of
+// less specific sources that a replacing list hides. Of the names in check.removed only money matters. It does
+// not check changes with Only; the others it checks as every change.
 func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...ScopedConfig) error {
 	unsaid := slices.DeleteFunc(slices.Clone(changes), func(c ScopedConfig) bool { return c.Config.Only })
 	if len(unsaid) == 0 {
@@ -100,7 +100,8 @@ func (d *desk) refuseLosses(ctx context.Context, check lossCheck, changes ...Sco
 	return withFix(invalid("config.only", "is not set, and these limits would no longer apply: %s; set it if they are to go, or keep them", listLosses(losses)), fault.AddLimits)
 }
 
-// listLosses returns the losses as text, each once. It names at most five, and then the number of the others.
+// listLosses returns the losses as one text, separated by commas, each once. It names at most five, and then
+// the number of the others.
 func listLosses(losses []Loss) string {
 	var names []string
 	for _, loss := range losses {

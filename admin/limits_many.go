@@ -78,8 +78,9 @@ func transactionsOf(edits []*configChange) [][]*configChange {
 	return slices.AppendSeq(slices.Collect(slices.Chunk(rest, batchOfConfigs)), slices.Chunk(unlist, batchOfConfigs))
 }
 
-// changeTogether makes changes in one transaction, and sets c.err of each that is refused or
-// fails. It returns an error if the following transactions would fail too, else nil.
+// changeTogether makes changes in one transaction with their events and lists, and sets c.err of each that is
+// refused or fails. It retries after conflicts. It returns an error if the following transactions would fail
+// too, else nil.
 func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error {
 	const op = "set limits"
 	keys := make([]schema.Key, len(edits))
@@ -109,8 +110,8 @@ func (l Limits) changeTogether(ctx context.Context, edits []*configChange) error
 	return fatalError(ctx, failed)
 }
 
-// proposeTogether plans each change on its stored item, sets c.err of refused ones, and returns the
-// transaction of the others.
+// proposeTogether plans each change on its stored item, sets c.err of refused ones, and returns the transaction
+// of the others with their events and lists. It sends nothing.
 func (l Limits) proposeTogether(edits []*configChange, items map[schema.Key]schema.Item) (p table.Proposal) {
 	for _, c := range edits {
 		if c.err = c.planChange(items[l.d.Keys.Config(c.owner)], l.d.Clock.Now()); c.err != nil || !c.changes {
@@ -135,8 +136,8 @@ func fatalError(ctx context.Context, err error) error {
 	return nil
 }
 
-// checkFor validates the change, also for a Compatible repository, and returns the configuration
-// to store, nil for a removal.
+// checkFor validates the change, also for a Compatible repository, and returns the configuration to store, nil
+// for a removal. A *ValidationError has prefix before its field. It sends nothing.
 func (c ScopedConfig) checkFor(d *desk, prefix string) (*schema.ConfigItem, error) {
 	next, err := c.newItem(prefix)
 	if err != nil || next == nil { // a source that other tools refuse can be removed

@@ -39,7 +39,8 @@ func (l Limits) ReplaceRaise(ctx context.Context, at Scope, name string, capacit
 	return raiseLimit(ctx, l, at, Raise{Name: name, Capacity: capacity, Until: until}, true)
 }
 
-// Lower ends a raise of a source at once. A limit without a raise is not an error.
+// Lower ends a raise of a source at once, and removes the source if nothing else is left in it. A limit without
+// a raise is not an error.
 func (l Limits) Lower(ctx context.Context, at Scope, name string) error {
 	return l.editSource(ctx, "end a raise", at, func(stored *schema.ConfigItem) (*schema.ConfigItem, error) {
 		if stored == nil {
@@ -158,8 +159,8 @@ func (c *comparison) limitToRaise(ctx context.Context, name string) (schema.Conf
 	return schema.ConfigLimit{}, invalid("at.resource", "is not set to a resource where %s is in force for %s; set it to %s", name, at, strings.Join(on, " or "))
 }
 
-// resolveViews reads the sources of views and returns the limits in force in each. The error names
-// an unreadable source.
+// resolveViews reads the sources of views and returns the limits in force in each before the changes, without
+// raises. The error names an unreadable source.
 func (c *comparison) resolveViews(ctx context.Context, views ...view) ([]config.Verdict, error) {
 	err := c.readSources(ctx, views)
 	verdicts := make([]config.Verdict, len(views))

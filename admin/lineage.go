@@ -59,8 +59,9 @@ func walkAncestors(id, parent string, read func(id string) (schema.Item, error))
 	return above, nil
 }
 
-// readAncestors returns the ancestors of an entity under a new parent, read one by one, and checks that its
-// descendants would not be too deep. It reads again if another writer moves an ancestor meanwhile.
+// readAncestors returns the ancestors of an entity under a new parent, read one by one; nil for the parent "".
+// It checks that the entity's descendants would not be too deep. It retries after a pause if another writer
+// moves an ancestor meanwhile.
 func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]ancestor, error) {
 	read := func(id string) (schema.Item, error) { return n.d.Table.Get(ctx, op, n.d.Keys.Meta(id)) }
 	above, err := walkAncestors(id, parent, read)
@@ -79,8 +80,9 @@ func (n lineage) readAncestors(ctx context.Context, op, id, parent string) ([]an
 	return above, n.checkDescendants(ctx, id, 1+len(above))
 }
 
-// requireAncestors returns the writes of a transaction that fails if an ancestor has changed since it was
-// read. The writes also change the ancestors' records, so that a concurrent move of an ancestor fails.
+// requireAncestors returns the writes of a transaction that fails if an ancestor has changed since it was read;
+// an absent record must stay absent. The writes also change the ancestors' records, so that a concurrent move
+// of an ancestor fails.
 func (n lineage) requireAncestors(above []ancestor) []types.TransactWriteItem {
 	writes := make([]types.TransactWriteItem, 0, len(above))
 	for _, p := range above {
@@ -144,7 +146,7 @@ func (n lineage) someChildren(ctx context.Context, id string) ([]string, error) 
 	return nil, nil
 }
 
-// countChildren counts the children of an entity by the index, which may lag.
+// countChildren counts the children of an entity, all of them, by the index, which may lag.
 func (n lineage) countChildren(ctx context.Context, id string) (count int64, err error) {
 	q := n.childrenOf(id)
 	q.Count = true

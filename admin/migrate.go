@@ -116,8 +116,9 @@ func (a *Admin) mayMigrate(ctx context.Context, dry bool) error {
 	return a.d.Layout.Refresh(ctx)
 }
 
-// endMigration writes the last event of a migration and returns err joined with its own error. Without err it
-// also marks the version record and sets report.Complete. An interrupted migration writes nothing.
+// endMigration writes the last event of a migration that finished or left items, and returns err joined with
+// its own error. Without err it also marks the version record, caches it, and sets report.Complete. An
+// interrupted migration writes nothing.
 func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err error) error {
 	end := deed{action: "migration_finished", target: audit.System, after: migrationFields(report)}
 	if errors.Is(err, ErrLegacyWriters) || errors.Is(err, ErrLegacyMalformed) {
@@ -134,13 +135,14 @@ func (a *Admin) endMigration(ctx context.Context, report *MigrateReport, err err
 	return a.d.Layout.Note(ctx, marked)
 }
 
-// recordMigration writes the audit event of a migration's start or end.
+// recordMigration writes the audit event of a migration's start or end in a transaction of its own.
 func (a *Admin) recordMigration(ctx context.Context, what deed) error {
 	return a.d.Table.Change(ctx, opMigrate, func() (table.Proposal, error) { return a.d.propose(what) })
 }
 
-// markMigrated writes into the version record that no item of an older layout is left,
-// with the event that the migration ended. It returns the record.
+// markMigrated writes into the version record, with the event end, that no item of an older layout is left. It
+// adds the record's fields to end, and returns the new record. It retries if another writer changes the record
+// meanwhile.
 func (a *Admin) markMigrated(ctx context.Context, end deed) (marked schema.Item, err error) {
 	err = a.d.Table.Change(ctx, opMigrate, func() (table.Proposal, error) {
 		old, err := a.d.Table.Get(ctx, opMigrate, schema.VersionKey())

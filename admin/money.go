@@ -29,8 +29,9 @@ func (d *desk) prepareList(ctx context.Context, configs ...ScopedConfig) error {
 	return d.raiseKinds(ctx, configs...)
 }
 
-// checkMoney refuses a limit of money without PerModel on a default, and on a resource that is neither a
-// group nor in one, where each model would have that money by itself.
+// checkMoney returns a *ValidationError for a limit of money without PerModel on a default, or on a resource
+// outside of all groups. There each model would have that money by itself. It reads the groups if it needs
+// them.
 func (d *desk) checkMoney(ctx context.Context, configs []ScopedConfig) error {
 	groups := sync.OnceValues(func() (map[string]bool, error) {
 		groups, members, err := d.readGroups(ctx, configs)
@@ -88,7 +89,8 @@ func (d *desk) readGroups(ctx context.Context, changes []ScopedConfig) (groups, 
 	return groups, members, nil
 }
 
-// readResources reads the names of the resources with limits for everyone, sorted.
+// readResources reads the names of the resources with limits for everyone, sorted, from the list that the
+// changes maintain.
 func (d *desk) readResources(ctx context.Context) ([]string, error) {
 	item, err := d.Table.Get(ctx, "list the resources", d.Keys.Resources())
 	return slices.Sorted(slices.Values(schema.ResourceNames(item))), err

@@ -83,7 +83,8 @@ type transition struct {
 }
 
 // checkTransition reports whether the transition t applies to the namespace n at the time now. It returns false
-// without an error if n is in the new state already. It fails if the state does not permit the transition.
+// without an error if n is in the new state already. It returns a *NamespaceError if the state does not permit
+// the transition, or not yet.
 func (t transition) checkTransition(name string, n schema.NamespaceRecord, now time.Time) (bool, error) {
 	reason, known := t.refused[n.State]
 	switch since := n.ChangedAt.Add(t.after); {
@@ -140,9 +141,9 @@ func (n Namespaces) changeState(ctx context.Context, name string, t transition) 
 	})
 }
 
-// Get returns a namespace, read consistently; the zero Namespace,
-// whose State is empty, if it was never registered. Call it on a repository
-// without a namespace, or on one that is bound to this one.
+// Get returns a namespace, read consistently. If it was never registered, it returns the zero Namespace with an
+// empty State. Call it on a repository without a namespace, or on one that is bound to this one; on another it
+// is a *ValidationError.
 func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if err := n.d.Usable(ctx); err != nil {
 		return Namespace{}, err

@@ -62,7 +62,7 @@ func (n Namespaces) Purge(ctx context.Context, name string, tell func(PurgeProgr
 }
 
 // purgePass scans the table once and deletes the items of the namespace, except its record, which keeps
-// limiters out. After each page it adds to at and passes at to tell.
+// limiters out. It retries throttled deletions. After each page it adds to at and passes at to tell.
 func (n Namespaces) purgePass(ctx context.Context, keys schema.Keys, at *PurgeProgress, tell func(PurgeProgress)) error {
 	record, _ := keys.Namespace()
 	for page, err := range n.d.Table.ScanKeys(ctx, table.Scan{Op: opPurge, Filter: keys.WithinPrefix()}) {

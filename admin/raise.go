@@ -29,7 +29,7 @@ func (r Raise) String() string {
 	return fmt.Sprintf("%s is raised to %d until %s", r.Name, r.Capacity, r.Until.UTC().Format(time.RFC3339))
 }
 
-// raisesOf converts stored raises for callers.
+// raisesOf converts stored raises for callers, in the same order, with their ends in UTC; nil for none.
 func raisesOf(stored []schema.ConfigRaise) (raises []Raise) {
 	for _, r := range stored {
 		raises = append(raises, Raise{r.Name, r.Capacity, r.PeriodSeconds, time.Unix(r.Until, 0).UTC()})
@@ -37,7 +37,8 @@ func raisesOf(stored []schema.ConfigRaise) (raises []Raise) {
 	return raises
 }
 
-// storedRaises returns raises as schema.ConfigRaise values, sorted by name.
+// storedRaises returns raises as schema.ConfigRaise values, sorted by name, with their ends cut to whole
+// seconds.
 func storedRaises(raises []Raise) (stored []schema.ConfigRaise) {
 	for _, r := range raises {
 		stored = append(stored, schema.ConfigRaise{Name: r.Name, Capacity: r.Capacity, PeriodSeconds: r.PeriodSeconds, Until: r.Until.Unix()})

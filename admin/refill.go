@@ -60,8 +60,8 @@ type filledLimit struct {
 	After  int64  `json:"after"`
 }
 
-// setArguments sets the operation's id to newID if it is empty, and sorts the limits. It sets arguments to the
-// JSON text that a repetition of the operation must match.
+// setArguments sets the operation's id to newID if it is empty, and sorts the limits without repetitions. It
+// sets arguments to the JSON text that a repetition of the operation must match.
 func (r *refill) setArguments(newID string) (err error) {
 	if r.id == "" {
 		r.id = newID
@@ -78,9 +78,9 @@ func (r *refill) setArguments(newID string) (err error) {
 	return err
 }
 
-// refillOnce applies a refill once under the operation's id, and returns the tokens before and after, in
-// millitokens. The first 4 tries fail if the bucket changes after its read; later ones let takes land, and the
-// result is Estimated. It changes neither counters nor the refill instant.
+// refillOnce applies a refill once under the operation's id, with its event, and returns the tokens before and
+// after, in millitokens. The first 4 tries fail if the bucket changes after its read; later ones let takes
+// land, and the result is Estimated. It changes neither counters nor the refill instant.
 func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, err error) {
 	if err := r.setArguments(b.d.IDs.New(b.d.Clock.Now())); err != nil {
 		return done, err
@@ -95,9 +95,9 @@ func (b Buckets) refillOnce(ctx context.Context, r *refill) (done BucketRefill, 
 	return done, err
 }
 
-// proposeRefill reads the bucket and returns the transaction of the refill and its result, in millitokens. If
-// the operation was done before, the transaction is empty and the result the first one. With untouched the
-// transaction fails if the bucket changes after the read.
+// proposeRefill reads the bucket and returns the transaction of the refill and its result, in millitokens; it
+// writes nothing. If the operation was done before, the transaction is empty and the result the first one. With
+// untouched the transaction fails if the bucket changes after the read.
 func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouched bool) (BucketRefill, table.Proposal, error) {
 	bucket, record := b.d.Keys.Bucket(r.entity, r.resource), b.d.Keys.Operation(r.entity, r.id)
 	items, err := b.d.Table.BatchGet(ctx, op, []schema.Key{bucket, record})
@@ -125,8 +125,8 @@ func (b Buckets) proposeRefill(ctx context.Context, op string, r *refill, untouc
 }
 
 // computeRefill returns the millitokens of each limit of the bucket m before and after the refill, and the
-// change of the bucket. The change is nil if m is nil or no limit gains tokens. Ghosts, limits of calls in
-// flight and limits that r does not name are left out.
+// change of the bucket. The change is nil if m is nil or no limit gains tokens. It leaves out ghosts, calls in
+// flight and limits that r does not name, and fails as checkNames and quotaAddition do.
 func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (BucketRefill, *schema.Refill, error) {
 	done := BucketRefill{ID: r.id, At: now.UTC(), Missing: m == nil, Before: dynalimit.Amounts{}, After: dynalimit.Amounts{}}
 	if m == nil {
@@ -168,8 +168,8 @@ func (b Buckets) computeRefill(r *refill, m *schema.Image, now time.Time) (Bucke
 	return done, change, nil
 }
 
-// tokensAfter returns the millitokens of a limit after the refill if it has held before. A token bucket ends at
-// its burst at most; a quota is filled to its burst and keeps a grant above it.
+// tokensAfter returns the millitokens of a limit after the refill if it holds held before. A token bucket ends
+// at its burst at most; a quota is filled to its burst and keeps a grant above it.
 func (r *refill) tokensAfter(held, burst int64, name string, quota bool) int64 {
 	switch {
 	case quota: // it may hold more, as it was granted
@@ -195,8 +195,8 @@ func (r *refill) quotaAddition(m *schema.Image, i int, now int64) (schema.Refill
 	return l, nil
 }
 
-// checkNames returns an error for a named limit that the bucket lacks, for calls in flight, and for a grant to
-// a token bucket.
+// checkNames returns a *ValidationError if r names a limit that the bucket m lacks or has as a ghost, or calls
+// in flight. For a grant it also refuses a token bucket.
 func (r *refill) checkNames(m *schema.Image) error {
 	var held []string
 	for _, name := range m.Set.Names {
@@ -244,7 +244,7 @@ func (r *refill) firstResult(o schema.Operation) (BucketRefill, error) {
 }
 
 // refillProposal returns the transaction with the record of the operation and, unless change is nil, the change
-// of the bucket with its event.
+// of the bucket with its event. It sends nothing. A second operation with the id makes it fail.
 func (b Buckets) refillProposal(r *refill, done BucketRefill, change *schema.Refill) (table.Proposal, error) {
 	held := refillResult{Missing: done.Missing, Estimated: done.Estimated}
 	for _, name := range slices.Sorted(maps.Keys(done.Before)) {
@@ -264,7 +264,8 @@ func (b Buckets) refillProposal(r *refill, done BucketRefill, change *schema.Ref
 	return b.d.propose(r.newDeed(done), write, record)
 }
 
-// newDeed returns the deed of the refill for its audit event, with the tokens of each limit before and after.
+// newDeed returns the deed of the refill for its audit event, with the tokens of each limit before and after,
+// and the added ones.
 func (r *refill) newDeed(done BucketRefill) deed {
 	what := deed{
 		action: r.action, target: r.entity, resource: r.resource,

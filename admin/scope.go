@@ -167,7 +167,7 @@ func decodeStrictly[T any](noun, example string, data []byte) (value T, err erro
 	return value, nil
 }
 
-// sourceOf returns the scope's kind of source.
+// sourceOf returns the kind of source of a valid scope; System for one without an owner and a resource.
 func (s Scope) sourceOf() sources.Source {
 	switch {
 	case s.Entity != "" && s.Resource != "":
@@ -198,8 +198,9 @@ func (s Scope) asOwner() schema.ConfigOwner {
 	return schema.ConfigOwner{Entity: s.Entity, Plan: s.Plan, Resource: s.Resource}.Normal()
 }
 
-// configOf converts a stored configuration to a LimitConfig; nil becomes the zero one. An unknown policy
-// becomes "". If a limit is invalid, it leaves out all limits, and returns the error with the rest.
+// configOf converts a stored configuration to a LimitConfig, with ended raises too; nil becomes the zero one.
+// An unknown policy becomes "". If a limit is invalid, it leaves out all limits, and returns the error with the
+// rest.
 func configOf(source sources.Source, c *schema.ConfigItem) (LimitConfig, error) {
 	if c == nil {
 		return LimitConfig{}, nil

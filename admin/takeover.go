@@ -11,7 +11,7 @@ import (
 )
 
 // takeOverBeforeChange converts an owner's limits of the older layout to a configuration in the table, before
-// that is changed. It ignores unreadable ones, which the change replaces.
+// that is changed, and logs that. It ignores unreadable ones, which the change replaces.
 func (d *desk) takeOverBeforeChange(ctx context.Context, owner schema.ConfigOwner) error {
 	if err := d.Layout.TakeOver(ctx, owner); err != nil && !isValidation(err) {
 		return err
@@ -86,7 +86,8 @@ func (d *desk) readConfigsOf(ctx context.Context, op string, owners []schema.Con
 	return items, nil
 }
 
-// readOlder reads the owners' limits of the older layout, after a check that this version may use the table.
+// readOlder reads the owners' limits of the older layout, after a check that this version may use the table. It
+// returns nil once the table has lost all such items.
 func (d *desk) readOlder(ctx context.Context, owners ...schema.ConfigOwner) (legacy.Limits, error) {
 	if err := d.Layout.Check(ctx); err != nil {
 		return nil, err
@@ -94,8 +95,8 @@ func (d *desk) readOlder(ctx context.Context, owners ...schema.ConfigOwner) (leg
 	return d.Layout.Older(ctx, owners...)
 }
 
-// checkCompatible returns an error for limits that zae-limiter refuses, if the repository must stay readable
-// for it.
+// checkCompatible returns a *ValidationError of field for a resource or limits that zae-limiter refuses, if the
+// repository must stay readable for it; nil otherwise.
 func (d *desk) checkCompatible(resource, field string, limits []schema.ConfigLimit) error {
 	if !d.Compatible {
 		return nil
@@ -103,8 +104,8 @@ func (d *desk) checkCompatible(resource, field string, limits []schema.ConfigLim
 	return shared.CheckCompatible(resource, field, limits)
 }
 
-// takeOverEntity converts the limits of an entity from the older layout to today's, if there are any. It does
-// nothing once the table has no item of that layout.
+// takeOverEntity converts the limits of an entity, on all resources, from the older layout to today's. It does
+// nothing without such limits, and once the table has no item of that layout.
 func (d *desk) takeOverEntity(ctx context.Context, id string) error {
 	if d.Layout.Current() {
 		return nil

@@ -96,7 +96,8 @@ func (u Usage) checkWholeTable(ctx context.Context) error {
 	return nil
 }
 
-// readStored reads the retention, and returns its item too. Both are empty if none is stored.
+// readStored reads the retention from the table, and returns its item too. They are nil and zero if it is not
+// stored.
 func (u Usage) readStored(ctx context.Context) (schema.Item, schema.UsageRetention, error) {
 	item, err := u.d.Table.Get(ctx, "read the retention of usage", schema.UsageKept())
 	if err != nil {

@@ -66,8 +66,8 @@ type alertStage struct {
 	next time.Time
 }
 
-// dueAlerts returns the alerts of the records that are not known to be stored, by key of their bucket. It
-// leaves out buckets of records among result.Failures, because those come again.
+// dueAlerts returns the alerts that the records show and that are not known to be stored, by the key of their
+// bucket. It leaves out buckets of records among result.Failures, because those come again.
 func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key][]schema.Alert {
 	bad := map[schema.Key]bool{}
 	for _, f := range result.Failures {
@@ -84,7 +84,7 @@ func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key]
 	due := map[schema.Key][]schema.Alert{}
 	for key, list := range of {
 		for _, a := range usage.DueAlerts(list, s.now()) {
-			if !s.isDecided(a.Key()) {
+			if !s.isRemembered(a.Key()) {
 				due[key] = append(due[key], a)
 			}
 		}
@@ -92,9 +92,9 @@ func (s *alertStage) dueAlerts(records []Record, result *Result) map[schema.Key]
 	return due
 }
 
-// decideAlerts stores the due alerts of a bucket that are absent, and remembers them. It returns the alerts that it stored,
-// and those that DynamoDB refuses, each with its error; it then leaves out the others of the window. It fails if DynamoDB
-// does not answer until ctx ends.
+// decideAlerts stores the due alerts of a bucket that are absent, and remembers the stored ones. It returns its
+// stored alerts and the alerts that DynamoDB refuses, each with its error; it skips the others of a refused
+// window. It fails if DynamoDB does not answer until ctx ends.
 func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (decided []AlertDecided, err error) {
 	var refusedLast *schema.Alert
 	for i := range due {
@@ -117,8 +117,8 @@ func (s *alertStage) decideAlerts(ctx context.Context, due []schema.Alert) (deci
 	return decided, nil
 }
 
-// storeIfAbsent reads an alert, which costs less than a put, and stores it if it is absent. The results are those of
-// storeAlert.
+// storeIfAbsent reads an alert, which costs less than a put, and stores it if it is absent. mine is false if it
+// was there before. The other results are those of storeAlert.
 func (s *alertStage) storeIfAbsent(ctx context.Context, a *schema.Alert) (mine bool, refused, err error) {
 	stored, refused, err := s.isStored(ctx, a)
 	if stored || refused != nil || err != nil {
@@ -127,8 +127,8 @@ func (s *alertStage) storeIfAbsent(ctx context.Context, a *schema.Alert) (mine b
 	return s.storeAlert(ctx, a)
 }
 
-// isStored reads whether an alert is in the table. refused is the error with which DynamoDB refused the
-// request; err means that ctx ended.
+// isStored reads whether an alert is in the table, eventually consistent, with retries until DynamoDB answers.
+// It returns in refused the error of an answer; err means that ctx ended.
 func (s *alertStage) isStored(ctx context.Context, a *schema.Alert) (stored bool, refused, err error) {
 	refused, _, err = s.requestUntilAnswered(ctx, func() error {
 		out, err := boundRequest(ctx, s.client.GetItem, &dynamodb.GetItemInput{TableName: &s.table, Key: a.Key().Attributes()}, ddb.WithoutRetries)
@@ -191,14 +191,15 @@ func (s *alertStage) awaitTurn(ctx context.Context) bool {
 	return ddb.Sleep(ctx, wait)
 }
 
-// isDecided reports whether an alert is known to be stored.
-func (s *alertStage) isDecided(key schema.Key) bool {
+// isRemembered reports whether an alert is remembered as stored, in either generation.
+func (s *alertStage) isRemembered(key schema.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.recent[key] || s.past[key]
 }
 
-// rememberStored notes that an alert is stored. The older half of those that it knows goes, where there are too many.
+// rememberStored notes in memory that an alert is stored. It keeps two generations of 50,000 alerts, and
+// forgets the older one when the newer is full.
 func (s *alertStage) rememberStored(key schema.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -45,7 +45,8 @@ func checkRetention(field string, kept time.Duration) error {
 	return nil
 }
 
-// checkYears returns a *ValidationError for a time in a year that keys cannot hold.
+// checkYears returns a *ValidationError that names field for a time before 1970 or after 9998, in UTC, because
+// keys cannot hold it.
 func checkYears(field string, at time.Time) error {
 	if year := at.UTC().Year(); year < firstYear || year > lastYear {
 		return invalid(field, "is %s; give a time from the year %d to %d", at.Format(time.RFC3339), firstYear, lastYear)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumDay closes the day's snapshots of a shard, stores the daily sum of each entity and resource, and adds
-// their usage to k.groups. It records no gaps.
+// sumDay closes the day's snapshots of a shard of the index, and stores the daily sum of each entity and
+// resource in it. It adds their usage to k.groups. It does not add their gaps to k.done.
 func (k *closing) sumDay(ctx context.Context, day time.Time, shard int) error {
 	pairs, err := k.pairsOfDay(ctx, day, shard)
 	if err != nil {
@@ -51,7 +51,7 @@ func (k *closing) pairsOfDay(ctx context.Context, day time.Time, shard int) ([]p
 	return pairsOf(snapshots), err
 }
 
-// readDay reads the snapshots of a pair on a day.
+// readDay reads the hourly snapshots of a pair on a day, undecoded, in the order of the hours.
 func (k *closing) readDay(ctx context.Context, p pair, day time.Time) ([]schema.Item, error) {
 	series := schema.UsageSeries{Kind: schema.UsageOfEntity, ID: p.entity, Resource: p.resource, Window: schema.UsageHourly}
 	return k.store.itemsInRange(ctx, series.Key(k.store.keys, day), series.Key(k.store.keys, schema.UsageDaily.Next(day).Add(-time.Hour)))

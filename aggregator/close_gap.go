@@ -24,9 +24,9 @@ type past struct {
 	place *schema.UsagePlace
 }
 
-// lookBack reads snapshots before h, latest first, until p has the last values of all counters in h and the
-// entity's place. With known, the place is not needed. After lookBack snapshots it no longer searches for
-// counters that may have begun in h.
+// lookBack reads snapshots of the pair before h into p, latest first, until p has the last values of h's
+// counters and the entity's place. With known, the place is not needed. After 24 snapshots it no longer
+// searches for counters that may have begun in h.
 func (p *past) lookBack(ctx context.Context, store *usageStore, h hourly, known bool) error {
 	enough := func(all bool) bool {
 		return (known || p.place != nil) && p.ends.HasAll(h.snapshot, all)

@@ -158,8 +158,9 @@ func (k *closing) sumHour(ctx context.Context, hour time.Time, _ int) error {
 	})
 }
 
-// writeSums stores sums, atOnce at a time, with their expiry and Final. It also records sums that do not fit in
-// 64 bits as skipped. It sets k.later to the time of a stored sum that is newer than k.made.
+// writeSums stores sums, atOnce at a time, with their expiry and Final, and adds their number to k.done.Sums
+// unless one fails. It stores sums that do not fit in 64 bits too, and records them as skipped. It sets k.later
+// to the time of a stored sum that is newer than k.made.
 func (k *closing) writeSums(ctx context.Context, sums []schema.UsageSum) error {
 	group, ctx := guard.WithContext(ctx)
 	group.SetLimit(k.store.atOnce)

@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// sumMonth stores the month's sums of the series in a shard, added up from their days. A shard
-// lists every day of its series.
+// sumMonth adds up the days of a month for each series in a shard, which lists every day of its series. It
+// stores the sums of entities, and adds those of resources, plans and parents to k.groups.
 func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) error {
 	series, err := k.seriesOf(ctx, month, shard)
 	if err != nil {
@@ -26,7 +26,7 @@ func (k *closing) sumMonth(ctx context.Context, month time.Time, shard int) erro
 // seriesOf returns the series of a shard with a sum on any day of a month, sorted. It adds those of the day
 // that just ended, which the index may not show yet.
 func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]schema.UsageSeries, error) {
-	if err := k.endDay(ctx); err != nil {
+	if err := k.loadEndedSeries(ctx); err != nil {
 		return nil, err
 	}
 	var lists []table.Query
@@ -46,9 +46,10 @@ func (k *closing) seriesOf(ctx context.Context, month time.Time, shard int) ([]s
 	return slices.SortedFunc(maps.Keys(found), usage.CompareSeries), err
 }
 
-// endDay sets k.ended: the series with a sum of the day that ends with the hour, by shard. It does nothing if
-// no hour is being closed, or if k.ended is set.
-func (k *closing) endDay(ctx context.Context) error {
+// loadEndedSeries sets k.ended: the series with a sum of the day that ends with the hour, by shard. It lists
+// the day's snapshots and adds the groups of k.named. It does nothing if no hour is being closed, or if k.ended
+// is set.
+func (k *closing) loadEndedSeries(ctx context.Context) error {
 	if k.done.Hour.IsZero() || k.ended != nil {
 		return nil
 	}

@@ -119,8 +119,8 @@ func (s *settler) stampPlace(ctx context.Context, h *hourly, before *schema.Usag
 	return err
 }
 
-// updateGaps stores gaps in a closed snapshot if it has other ones, because earlier hours have got further
-// records since. Otherwise it writes nothing.
+// updateGaps stores gaps, by limit, in the closed snapshot h if they differ from its own, because earlier hours
+// got further records since. A limit without a gap now gets 0. For equal gaps it writes nothing.
 func (s *settler) updateGaps(ctx context.Context, h *hourly, gaps map[string]int64) error {
 	other := maps.Clone(gaps)
 	for name, n := range h.snapshot.Gaps {

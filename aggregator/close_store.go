@@ -159,14 +159,15 @@ func (s *usageStore) putSum(ctx context.Context, sum schema.UsageSum) (later int
 			ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
 		}, ddb.WithoutRetries)
 		if condition, refused := errors.AsType[*types.ConditionalCheckFailedException](err); refused {
-			later = sum.LaterThan(condition.Item)
+			later = sum.LaterMadeTime(condition.Item)
 		}
 		return err
 	})
 	return later, err
 }
 
-// putRanking puts a ranking. It writes nothing, without an error, if a later one is stored.
+// putRanking puts a ranking, with retries until DynamoDB answers or ctx ends. It writes nothing, without an
+// error, if a later one is stored.
 func (s *usageStore) putRanking(ctx context.Context, ranking schema.UsageRanking) error {
 	st := ranking.PutCondition()
 	_, err := s.writeUntilAnswered(ctx, func() error {

@@ -33,8 +33,8 @@ type Closer struct {
 	status    atomic.Pointer[CloseStatus]
 }
 
-// NewCloser returns a Closer of a table's usage. It fails with a *ValidationError for bad
-// input.
+// NewCloser returns a Closer of a table's usage, and sends no request. nil opts are the defaults. It fails with
+// a *ValidationError for bad input.
 func NewCloser(client Storage, tableName string, opts *CloserOptions) (*Closer, error) {
 	o := CloserOptions{}
 	if opts != nil {
@@ -67,11 +67,9 @@ func (c *Closer) checkCalled(ctx context.Context) error {
 	return checkCalled(ctx, c != nil && c.client != nil, "closer", "NewCloser")
 }
 
-// Run closes due hours every few minutes, until ctx ends. Of several runs at once
-// for a table one works; another takes over within about a minute of its death. It reports
-// failures and retries them.
-//
-// The error is that of ctx, or a *ValidationError without one.
+// Run closes due hours every five minutes until ctx ends, and returns ctx's error. Of several runs for a table
+// one works; another takes over within about a minute of its death. It passes failures to CloserOptions.Failed
+// and tries again.
 func (c *Closer) Run(ctx context.Context) error {
 	if err := c.checkCalled(ctx); err != nil {
 		return err
@@ -126,8 +124,8 @@ func (c *Closer) CloseDue(ctx context.Context) (Closed, error) {
 }
 
 // closeDue closes the due hours of a namespace, one after the other, moves its stored cursor after each, and
-// calls options.Closed. It adds the work to done. The error joins the errors of unreadable items with the
-// failure that ended it.
+// calls options.Closed. It adds the work to done, also of a failed hour. The error joins the errors of
+// unreadable items with the failure that ended it.
 func (c *Closer) closeDue(ctx context.Context, keys schema.Keys, done *Closed) error {
 	cursor, err := c.storeOf(keys).readCursor(ctx)
 	if err != nil {
@@ -295,8 +293,8 @@ func (c *Closer) closeHour(ctx context.Context, keys schema.Keys, hour time.Time
 	return k.done, errors.Join(k.skipped...), err
 }
 
-// sumAgain recomputes and stores the sums of one day or month. It returns the number of stored
-// sums. unread joins the errors of unreadable items.
+// sumAgain recomputes and stores the sums of one day or month, marked as final if final is true, except a month
+// before first. It returns the number of stored sums. The error unread joins the errors of unreadable items.
 func (c *Closer) sumAgain(ctx context.Context, keys schema.Keys, w Window, start time.Time, final bool, first time.Time) (sums int, unread, err error) {
 	defer c.status.Store(nil)
 	k, err := c.newClosing(ctx, keys, time.Time{}, final, first)

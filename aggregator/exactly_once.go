@@ -15,9 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/usage"
 )
 
-// writeFold adds a fold to its stored snapshot, and returns how many of its changes it counted and their gaps.
-// It drops changes that the snapshot already has, and adds the gap since the snapshot's last record. It retries
-// until DynamoDB answers or ctx ends.
+// writeFold adds a fold, changes of one bucket in one hour, to its stored snapshot, and returns how many it
+// counted and their gaps. It drops changes that the snapshot has, and adds the gap since its last record. It
+// retries until DynamoDB answers or ctx ends.
 func (p *Processor) writeFold(ctx context.Context, f usage.Fold) outcome {
 	unconfirmed := false // the write may have landed
 	for try := 0; ; {

@@ -73,8 +73,8 @@ func mergeLists[T any](compare func(a, b T) int, lists ...list[T]) list[T] {
 	}
 }
 
-// leastHead returns the head with the least value, or a head with an error if there is one before it. It is nil
-// if all lists are at their end.
+// leastHead returns the first head with an error, or else the head with the least value. It is nil if all lists
+// are at their end.
 func leastHead[T any](compare func(a, b T) int, heads []head[T]) *head[T] {
 	var first *head[T]
 	for i := range heads {
@@ -114,8 +114,8 @@ func listOf[T any](of ...T) list[T] {
 	return func(yield func(T, error) bool) { table.YieldAll(of, yield) }
 }
 
-// withoutRepeats returns the list without repetitions of the name before. names must be sorted and not
-// empty.
+// withoutRepeats returns the list with each name once. names must be sorted, and none of them empty. Errors
+// pass through.
 func withoutRepeats(names list[string]) list[string] {
 	return func(yield func(string, error) bool) {
 		before := ""

@@ -31,8 +31,8 @@ func (p *places) hasRecord(entity string) bool { return p.records[entity] != nil
 // an entity without a record.
 func (p *places) placeOf(entity string) schema.UsagePlace { return usage.Place(p.records[entity]) }
 
-// readPlaces reads the records of the entities of open snapshots, unless they are cached. It empties the
-// cache first if that has more than mostPlaces entries.
+// readPlaces reads and caches the records of the entities of snapshots that are not closed, unless they are
+// cached. It empties the cache first if that has more than mostPlaces entries.
 func (p *places) readPlaces(ctx context.Context, open []hourly) error {
 	if len(p.records) > mostPlaces {
 		clear(p.records)

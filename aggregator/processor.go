@@ -41,8 +41,8 @@ type Processor struct {
 	alerts    *alertStage
 }
 
-// New returns a Processor that writes snapshots into a table, the one of the given
-// stream. It fails with a *ValidationError for bad input.
+// New returns a Processor that writes snapshots into a table from records of its stream. It sends no request;
+// nil opts are the defaults. It fails with a *ValidationError for bad input.
 func New(client DynamoDB, table string, opts *Options) (*Processor, error) {
 	o := Options{}
 	if opts != nil {
@@ -139,7 +139,8 @@ func (p *Processor) Process(ctx context.Context, records []Record) (Result, erro
 }
 
 // addBucket stores the alerts of a bucket and then writes its folds, and returns the result. If failed is not
-// nil, the alerts and folds fail with it unwritten; if unread is not nil, only the folds do.
+// nil, alerts and folds fail with it, unwritten; if unread is not nil, only the folds do. After a failed fold
+// the later ones of its hour fail too.
 func (p *Processor) addBucket(ctx context.Context, w bucketWork, failed, unread error, sources map[source]placed) (result Result) {
 	if failed == nil && len(w.alerts) > 0 {
 		result.Alerts, failed = p.alerts.decideAlerts(ctx, w.alerts)

@@ -84,8 +84,8 @@ type listedAlert struct {
 	item schema.Item // nil in a list
 }
 
-// alertsOfEntity returns a page of one entity's alerts, the newest first. It reads at most 300 alerts, and sets
-// page.Cut if the entity has more.
+// alertsOfEntity returns the page of q with one entity's alerts, the newest first, with q.Open the open ones
+// alone. It reads at most 300 alerts, and sets page.Cut if the entity has more.
 func (s *usageSource) alertsOfEntity(ctx context.Context, q AlertQuery) (page AlertPage, err error) {
 	var found []listedAlert
 	read := 0
@@ -152,8 +152,9 @@ func (s *usageSource) newestAlerts(ctx context.Context, q AlertQuery, now time.T
 	return page, err
 }
 
-// readAlertList returns the namespace's alerts of one list, at most want. If it reads too many entries of other
-// namespaces, it stops, and end is the time of the last one; otherwise end is zero.
+// readAlertList returns the namespace's alerts of one list, at most want, as keys and times. After max(want,
+// mostEntries) entries, also of other namespaces, it stops, and end is the time of the last one; otherwise end
+// is zero.
 func (s *usageSource) readAlertList(ctx context.Context, list table.Query, want int) (found []listedAlert, end time.Time, err error) {
 	read := 0
 	for item, err := range s.table.Items(ctx, list) {
@@ -176,8 +177,9 @@ func (s *usageSource) readAlertList(ctx context.Context, list table.Query, want 
 	return found, end, nil
 }
 
-// cutPage returns the alerts of the page, the newest first, without repeated and skipped ones. older is the
-// query of the next page; nil without further alerts.
+// cutPage sorts found, the newest first, and drops repeated alerts and the q.Skip first ones at q.Before. It
+// returns at most q.Limit of the rest. The result older is the query of the next page, nil without further
+// alerts.
 func (q AlertQuery) cutPage(found []listedAlert) (page []listedAlert, older *AlertQuery) {
 	slices.SortStableFunc(found, func(x, y listedAlert) int { return y.at.Compare(x.at) })
 	seen := map[schema.Key]bool{}

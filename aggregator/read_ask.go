@@ -36,8 +36,8 @@ func (a *ask) includesOpenHour() bool {
 	return !open.Before(a.from) && open.Before(a.to)
 }
 
-// storedWindows returns the stored windows, longer than an hour and at most the query's, that the
-// query can add up. It is empty in a zone other than UTC. The shortest comes first.
+// storedWindows returns the windows with stored sums that add up to the query's: a day for days, and a day and
+// a month for months. It is nil for hours, and in a zone other than UTC.
 func (a *ask) storedWindows() []schema.UsageWindow {
 	switch {
 	case !a.utc:

@@ -179,7 +179,8 @@ func (l *listing) yieldSum(ctx context.Context, of pair, items []schema.Item) er
 	return nil
 }
 
-// decodePiece decodes a snapshot or a sum. It adds the last values of a snapshot's counters to h.ends.
+// decodePiece decodes an item, a snapshot or a stored sum, as a piece of usage. It adds the last values of a
+// snapshot's counters to h.ends.
 func (l *listing) decodePiece(h *hours, item schema.Item) (piece, error) {
 	if _, _, _, _, hourly := schema.UsageOf(schema.KeyOf(item)); !hourly {
 		return pieceOfSum(item)

@@ -51,8 +51,8 @@ type hours struct {
 	ends usage.Ends
 }
 
-// storedSnapshots returns a piece for each stored hour, except the current one, which it keeps in h.now. It
-// adds the last values of all counters to h.ends.
+// storedSnapshots lists a piece for each stored hour, except the current one, which it keeps in h.now. While
+// the list is read, it adds the last values of all counters to h.ends.
 func (h *hours) storedSnapshots(ctx context.Context) list[piece] {
 	last := h.after.Add(-time.Hour)
 	if h.pending { // the newest counters may be in a later hour, by DynamoDB's clock
@@ -147,8 +147,8 @@ func (h *hours) addCounters(ctx context.Context, bucket schema.Item) error {
 // mostBack is the most snapshots searched for an earlier value of a counter.
 const mostBack = 100
 
-// lookBack reads snapshots before h.first, latest first, until h.ends has a value of each counter. After
-// mostBack snapshots it sets the missing ones to their present values, so that they add nothing.
+// lookBack reads snapshots before h.first, latest first, until h.ends has a value of each counter. After 100
+// snapshots it sets the missing ones in h.ends to their present values, so that they add nothing.
 func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	if len(usage.UnknownCounters(counters, h.ends)) == 0 {
 		return nil
@@ -170,7 +170,8 @@ func (h *hours) lookBack(ctx context.Context, counters map[string]int64) error {
 	return err
 }
 
-// openHourOf returns the current hour of an entity and a resource, without any usage yet.
+// openHourOf returns a reader of the current hour of an entity and a resource, which has read nothing yet. The
+// series of the query in a is replaced by that pair.
 func (s *usageSource) openHourOf(a *ask, of pair) *hours {
 	one := *a
 	one.UsageSeries = schema.UsageSeries{Kind: schema.UsageOfEntity, ID: of.entity, Resource: of.resource, Window: schema.UsageHourly}

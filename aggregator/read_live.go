@@ -22,7 +22,7 @@ const (
 )
 
 // sumLive sets a.closed, and a.live to the sums of the query's hours that no Closer has closed, up to the
-// current hour. It writes nothing, and fails if these are more than mostLive hours.
+// current hour. It writes nothing to the table, and fails for more than 100 such hours.
 func (s *usageSource) sumLive(ctx context.Context, a *ask) error {
 	if err := s.readClosed(ctx, a); err != nil {
 		return err
@@ -97,8 +97,8 @@ func (l *liveHour) isWanted(key schema.Key) bool {
 	return ok && (l.ask.Resource == "" || l.ask.Resource == resource)
 }
 
-// addListed adds the usage in the snapshots with these keys to the sums, and marks their buckets as seen. In
-// the current hour it also adds the growth of the buckets' counters since.
+// addListed adds the usage in the snapshots with these keys to the sums, for entities that the query counts,
+// and marks their buckets as seen. In the current hour it also adds the growth of the buckets' counters since.
 func (l *liveHour) addListed(ctx context.Context, keys []schema.Key) error {
 	items, err := l.store.getItems(ctx, keys)
 	if err != nil {

@@ -55,8 +55,8 @@ type window struct {
 	zone *time.Location
 }
 
-// newWindow returns an empty window of length w around the instant at, in the query's calendar. Adding a piece
-// that is not final makes it not final.
+// newWindow returns an empty window of length w around the instant at, in the reader's time zone. It is final
+// until a piece is added that is not.
 func (s *usageSource) newWindow(w Window, at time.Time) *window {
 	start := s.calendar.Floor(stored[w], at)
 	sum := &window{piece: piece{start: start, sum: usage.NewTally(), pending: map[string]int64{}}, end: s.calendar.Next(stored[w], start), zone: s.calendar.Zone}

@@ -28,8 +28,8 @@ func (s *usageSource) readSeries(ctx context.Context, checked ask) iter.Seq2[Usa
 	})
 }
 
-// readResource yields the windows of one resource. It returns false if the caller stopped, or
-// after an error.
+// readResource yields the windows of one resource, or an error. It returns false if the caller stopped, or
+// after that error.
 func (s *usageSource) readResource(ctx context.Context, a ask, resource string, yield func(Usage, error) bool) bool {
 	a.Resource = resource
 	for u, err := range s.sumWindows(a, s.readPieces(ctx, a)) {

@@ -29,7 +29,8 @@ type usageSource struct {
 }
 
 // checkQuery validates a query of a series and returns it with defaults: hours, up to now, from 24 hours
-// before. It widens from and to to whole windows. A *ValidationError names the field.
+// before. It widens from and to to whole windows. A *ValidationError names an invalid field, such as From for
+// more than 10,000 windows.
 func (s *usageSource) checkQuery(of schema.UsageSeries, q Query) (ask, error) {
 	if err := checkSeries(of, q.Resource); err != nil {
 		return ask{}, err

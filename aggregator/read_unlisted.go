@@ -100,7 +100,7 @@ func (l *liveHour) addEntity(ctx context.Context, entity string, place schema.Us
 }
 
 // addBucket adds a bucket's usage in the hour to the sums: its snapshot, if one was just written, and the
-// growth of its counters since. It ignores a bucket without a claim for longer than idle.
+// growth of its counters since. It ignores a missing bucket, and one without a claim for two hours.
 func (l *liveHour) addBucket(ctx context.Context, of pair, place schema.UsagePlace) error {
 	bucket, err := l.store.table.Get(ctx, opUsage, l.store.keys.Bucket(of.entity, of.resource))
 	if err != nil || !schema.ClaimedSince(bucket, l.hour.Add(-idle)) {

@@ -34,8 +34,8 @@ type ReaderOptions struct {
 // Reader reads usage. Make one with NewReader. It is safe for concurrent use.
 type Reader struct{ source usageSource }
 
-// NewReader returns a Reader of the usage in a table. It fails with a *ValidationError for
-// bad input.
+// NewReader returns a Reader of the usage in a table. It sends no request; the first read also checks the
+// table's layout. It fails with a *ValidationError for bad input.
 func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Reader, error) {
 	o := ReaderOptions{}
 	if opts != nil {

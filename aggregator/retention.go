@@ -37,8 +37,8 @@ type tableRetention struct {
 }
 
 // newTableRetention returns the retention of a table, which it has not read yet. The argument asked has the
-// fields that the user set, 0 for the others. The table calls differs once if it stores other values; it may be
-// nil.
+// fields that the user set, 0 for the others. The method current calls differs, which may be nil, once if the
+// table stores other values.
 func newTableRetention(client DynamoDB, table string, asked Retention, differs func(Retention)) *tableRetention {
 	own := Retention{
 		Hours: cmp.Or(asked.Hours, defaultRetention), Days: cmp.Or(asked.Days, defaultRetentionDays), Months: cmp.Or(asked.Months, -1),
@@ -49,8 +49,8 @@ func newTableRetention(client DynamoDB, table string, asked Retention, differs f
 	return &tableRetention{client: client, table: table, own: own, asked: asked, differs: differs}
 }
 
-// current returns the table's retention. It reads it at most once in retentionTTL, holding r.mu, and returns
-// the last one if the read fails. It stores this process's own if none is stored, and calls differs once if the
+// current returns the table's retention. It reads it at most every 10 minutes, holding r.mu, and returns the
+// last one if the read fails. It stores this process's own if none is stored, and calls differs once if the
 // stored one is not as the user asked.
 func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, error) {
 	r.mu.Lock()

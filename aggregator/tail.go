@@ -123,7 +123,7 @@ func (t *Tail) followStream(ctx context.Context) error {
 	return nil
 }
 
-// lease returns the lease that lets one Tail read all shards.
+// lease returns a new lock, not taken yet. It lets one Tail at a time read all shards.
 func (t *Tail) lease() *lock.Lock {
 	return &lock.Lock{
 		Table: t.table, Key: t.keys.Lease(), Name: "the stream of " + t.table.Name, Holder: t.intake.options.Holder, Hold: t.intake.options.Hold, Now: t.clock.Now,

@@ -19,7 +19,8 @@ type checkpoints struct {
 	now   func() time.Time
 }
 
-// readAll reads the stored checkpoints: one for each shard that a Tail has begun to read.
+// readAll reads the stored checkpoints, by shard: one for each shard that a Tail of this name has begun to
+// read.
 func (c checkpoints) readAll(ctx context.Context) (map[shards.ID]schema.TailCheckpoint, error) {
 	all := map[shards.ID]schema.TailCheckpoint{}
 	q := table.Query{Op: "read the checkpoints", Hash: schema.PK, Value: c.keys.Partition(), Prefix: c.keys.Checkpoints(), Whole: true, Page: memoryPage}

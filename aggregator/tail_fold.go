@@ -90,7 +90,8 @@ func (r *shardReader) processAll(ctx context.Context) (counted bool, err error) 
 	return counted, nil
 }
 
-// processOnce calls the ProcessFunc once and reports the result, its alerts and the duration to the observer.
+// processOnce calls the ProcessFunc once and returns its result. It reports the result, its duration and its
+// alerts to the observer.
 func (r *shardReader) processOnce(ctx context.Context, records []Record) (Result, error) {
 	began := r.intake.options.Now()
 	result, err := r.processSafely(ctx, records)
@@ -128,8 +129,8 @@ type attempts struct {
 }
 
 // remaining returns the records to process again, in order: the failed ones and the later ones of their items.
-// The result skipped has the records that were now unreadable a.most times. The error is that of one failed
-// record, or nil.
+// It counts unreadable records in a, and returns in skipped, once, each that reaches a.most. The error is that
+// of one failed record, or nil.
 func (a attempts) remaining(records []Record, result Result) (rest []Record, skipped []RecordSkipped, err error) {
 	failed := make(map[recordID]bool, len(result.Failures))
 	for _, f := range result.Failures {

@@ -41,9 +41,9 @@ type hold struct {
 	left error
 }
 
-// readShards reads all shards until ctx ends, or held does, the context of the lease. It then waits for the
-// shards' readers, and sets h.left to an error if they leave records unprocessed. It returns errOvertaken if
-// another Tail reads the stream too.
+// readShards reads all shards until ctx ends, or held does, the context of the lease, or a reader stops early.
+// It then waits for the readers, and sets h.left to an error if they leave records unprocessed. It returns
+// errOvertaken if a reader stopped early, because another Tail reads the stream too.
 func (h *hold) readShards(ctx, held context.Context) error {
 	reading, stop := context.WithCancel(held)
 	defer stop()

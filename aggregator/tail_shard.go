@@ -118,8 +118,9 @@ func (r *shardReader) findStart(ctx context.Context) error {
 	return nil
 }
 
-// storeEnd stores a checkpoint for the shard's end and reads it back, which sets r.finished. It stays false if
-// another Tail came further: its records must be processed before those of the shard's children.
+// storeEnd stores a checkpoint for the shard's end and reads it back, with retries until ctx ends. Reading it
+// sets r.finished. That stays false if another Tail came further: its records must be processed before those of
+// the shard's children.
 func (r *shardReader) storeEnd(ctx context.Context) {
 	r.retryUntilDone(ctx, "write the checkpoint", func() error {
 		if err := r.intake.points.storeCheckpoint(ctx, r.id, schema.TailCheckpoint{Number: r.at, Finished: true}); err != nil {
@@ -198,9 +199,9 @@ func (r *shardReader) gatherPage(ctx context.Context) (ended bool) {
 	return ended
 }
 
-// readPage reads one page of at most limit records, and retries until ctx ends. It returns true
-// at the end of the shard, or if the shard is gone. It reports lost records and failures to the
-// observer.
+// readPage reads one page of at most limit records, with retries until ctx ends, and moves r.iterator. It
+// returns true at the end of the shard, or if the shard is gone. It reports lost records, after which it sets
+// r.trimmed, and failures to the observer.
 func (r *shardReader) readPage(ctx context.Context, limit int32) (records []streamtypes.Record, ended bool) {
 	for try := 0; ctx.Err() == nil; try++ {
 		out, err := r.requestRecords(ctx, limit)
@@ -227,8 +228,9 @@ func (r *shardReader) readPage(ctx context.Context, limit int32) (records []stre
 	return nil, false
 }
 
-// requestRecords requests one page, once. Without an iterator it first gets one behind the last read record, or
-// at the oldest record if later ones are trimmed.
+// requestRecords requests one page, once. Without r.iterator it first gets one, behind the last read record or
+// at the oldest record if later ones are trimmed, and stores it there. It returns ddb.ErrForeign for an answer
+// without an iterator or records.
 func (r *shardReader) requestRecords(ctx context.Context, limit int32) (*dynamodbstreams.GetRecordsOutput, error) {
 	if r.iterator == nil {
 		in := &dynamodbstreams.GetShardIteratorInput{StreamArn: &r.arn, ShardId: &r.id.Shard, ShardIteratorType: streamtypes.ShardIteratorTypeTrimHorizon}
@@ -251,9 +253,9 @@ func (r *shardReader) requestRecords(ctx context.Context, limit int32) (*dynamod
 	return out, err
 }
 
-// gatherRecords appends records to r.gathered and returns the number appended. It moves the position, reports
-// undecodable records to the observer as skipped, and drops records of the Tail's own checkpoints, which would
-// cause further checkpoints.
+// gatherRecords appends records to r.gathered and returns the number appended. It moves r.at and r.lastAt, and
+// reports disordered and undecodable records to the observer. It drops records of the Tail's own items, which
+// would cause further checkpoints.
 func (r *shardReader) gatherRecords(records []streamtypes.Record) (kept int) {
 	for _, raw := range records {
 		record, err := FromStream(r.id.Shard, raw)
@@ -292,8 +294,8 @@ func (r *shardReader) checkOrder(number string) {
 	}
 }
 
-// reportLag reports to the observer how far the shard was read, and the age of its oldest
-// gathered record.
+// reportLag reports to the observer how far the shard was read, and the age of its oldest gathered record.
+// Without one, if the shard has more, it reports the age of the last record.
 func (r *shardReader) reportLag() {
 	lag := ShardLag{Shard: r.shard(), Last: r.lastAt, Gathered: len(r.gathered)}
 	switch {

@@ -35,7 +35,8 @@ func (l *Limiter) DenyNext() { l.denials.Add(1) }
 type own struct{}
 
 // takeAllTokens takes all remaining tokens in a lease, hidden from observers and also after ctx has ended. If
-// other calls take tokens meanwhile, it tries again, at most 100 times. The lease is empty if nothing is left.
+// other calls take tokens meanwhile, it tries again, and after 100 tries it returns the denial. The lease is
+// empty if nothing is left.
 func (l *Limiter) takeAllTokens(ctx context.Context, entity, resource string) (lease *dynalimit.Lease, err error) {
 	ctx = context.WithValue(context.WithoutCancel(ctx), own{}, true)
 	for range mostTries {
@@ -121,9 +122,9 @@ type call struct {
 
 type callKey struct{}
 
-// enterCall begins a call, and waits if another call runs alone. If DenyNext demands its denial, it waits until
-// the call is alone, and takes all tokens of its buckets. The returned context holds the call with these
-// tokens, for leaveCall.
+// enterCall begins a call, and waits while another call runs alone. If a denial of DenyNext is left, it uses
+// that up: it waits until the call is alone, and takes all tokens of its buckets. The returned context holds
+// the call with these tokens, for leaveCall; a failure is an error of the test.
 func (l *Limiter) enterCall(ctx context.Context, e observe.AcquireStart) context.Context {
 	denies := l.denials.Add(-1) >= 0
 	if !denies {

@@ -18,9 +18,9 @@ type gate struct {
 	empty chan struct{}
 }
 
-// enter waits until a call may begin, or ctx ends, and returns the function that ends the call. While a call
-// runs alone, no other one begins. A call that must be alone waits for the end of the others, but at most for
-// settles, because a Wait may last.
+// enter waits while a call runs alone, or until ctx ends, and returns leave, which ends the call. With alone it
+// then waits for the end of the other calls, for settles at most, because a Wait may last. After ctx's end a
+// call may begin beside one that runs alone.
 func (g *gate) enter(ctx context.Context, alone bool, settles time.Duration) (leave func()) {
 	g.mu.Lock()
 	for g.free != nil && ctx.Err() == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // FailStore cuts the limiter off from its store: connections fail, so that its outage policy decides. The
-// returned function connects it again, and waits until the limiter has written the outage's calls to the
-// buckets' counters. For lost answers, throttling and latency use DB.SetFaults.
+// function restore connects it again, and waits until the outage's calls are written to the counters; after 30
+// s it fails the test. For lost answers, throttling and latency use DB.SetFaults.
 func (l *Limiter) FailStore() (restore func()) {
 	l.wire.cut.Store(true)
 	return func() {

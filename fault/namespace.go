@@ -45,7 +45,8 @@ type NamespaceError struct {
 	Fix Fix
 }
 
-// Error returns a text with the namespace, its state since when, and the fix.
+// Error returns a text with the namespace, its state since when (UTC), and the fix. Without a state it says
+// that the namespace is not registered.
 func (e *NamespaceError) Error() string {
 	if e.State == "" {
 		return fmt.Sprintf("dynalimit: namespace %q is not registered: %s", e.Namespace, e.Fix.After(e.Reason))

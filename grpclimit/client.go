@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// UnaryClientInterceptor limits the unary calls of a client before they are sent: give it to
-// grpc.WithChainUnaryInterceptor. One lease is for all attempts that gRPC makes of a call; a denial
-// is not retried.
+// UnaryClientInterceptor limits the unary calls of a client before they are sent, for
+// grpc.WithChainUnaryInterceptor. One lease covers all attempts that gRPC makes of a call, and ends with it. A
+// denied call returns a *Denial, or the error of Options.OnDenied, and is not retried.
 func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	a, err := i.admitCall(ctx, &Call{Method: method, Request: request}, dropTrailer)
 	if err != nil {
@@ -21,9 +21,10 @@ func (i *Interceptors) UnaryClientInterceptor(ctx context.Context, method string
 	return a.runCall(func(ctx context.Context) error { return invoker(ctx, method, request, reply, conn, opts...) })
 }
 
-// StreamClientInterceptor limits the streams of a client before they are opened, each by one lease:
-// give it to grpc.WithChainStreamInterceptor. The lease ends at the end of the stream, at its
-// failure, or when its context is done. An unread stream keeps its lease until then.
+// StreamClientInterceptor limits the streams of a client before they are opened, each by one lease, for
+// grpc.WithChainStreamInterceptor. The lease ends at the end of the stream, at its failure, or with its
+// context; an unread stream keeps it until then. A denied stream returns nil and a *Denial, or the error of
+// Options.OnDenied.
 func (i *Interceptors) StreamClientInterceptor(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	a, err := i.admitCall(ctx, &Call{Method: method}, dropTrailer)
 	if err != nil {
@@ -60,8 +61,8 @@ func (s *clientStream) SendMsg(m any) error {
 	return err
 }
 
-// RecvMsg receives a message, and ends the lease at the end of the stream: at io.EOF, another error, or the
-// only message.
+// RecvMsg receives a message. It ends the lease as successful at io.EOF, and after the only message of a method
+// without a stream of answers. It ends the lease as failed at any other error.
 func (s *clientStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	switch {

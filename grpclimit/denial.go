@@ -49,8 +49,9 @@ func (d *Denial) Unwrap() error { return d.Err }
 
 var mistake = status.New(codes.Internal, "limits cannot be checked")
 
-// newDenial converts an error of Acquire into the Denial that the client c may see, with the wait as RetryInfo.
-// If the limits cannot be asked because ctx has ended, the status is that of ctx, without a wait.
+// newDenial converts an error of Acquire into the Denial that the client c may see: status, RetryInfo with the
+// wait, and c's own denying limits. If the limits cannot be asked because ctx has ended, the status is that of
+// ctx, without a wait. An unknown error becomes INTERNAL without detail.
 func newDenial(ctx context.Context, c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{RetryAfter: r.RetryAfter, Err: err}

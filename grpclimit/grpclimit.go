@@ -106,7 +106,7 @@ func (i *Interceptors) admitCall(ctx context.Context, call *Call, trailer func(m
 }
 
 // denialError returns the error of a denied call: that of Options.OnDenied, or d itself if that is not set or
-// returns nil. It logs denials that are mistakes.
+// returns nil. It logs a denial with the code INTERNAL.
 func (i *Interceptors) denialError(ctx context.Context, call *Call, d *Denial) error {
 	if d.status.Code() == codes.Internal {
 		i.o.Logger.LogAttrs(ctx, slog.LevelError, "grpclimit: a call could not be limited", slog.String("method", call.Method), slog.Any("error", d.Err))

@@ -20,8 +20,9 @@ func (i *Interceptors) UnaryServerInterceptor(ctx context.Context, request any, 
 	return reply, err
 }
 
-// StreamServerInterceptor limits the streams of a server, each by one lease from its beginning to
-// its end: give it to grpc.ChainStreamInterceptor. The trailer is as of UnaryServerInterceptor.
+// StreamServerInterceptor limits the streams of a server, each by one lease from its beginning to its end, for
+// grpc.ChainStreamInterceptor. The handler finds the lease in the stream's context. A denied stream gets an
+// error, and the trailer of UnaryServerInterceptor.
 func (i *Interceptors) StreamServerInterceptor(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 	call := &Call{Method: info.FullMethod, Unknown: service == nil}
 	return i.serveCall(stream.Context(), call, stream.SetTrailer, func(ctx context.Context) error {

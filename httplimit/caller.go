@@ -19,8 +19,8 @@ type Caller struct {
 	Plan string
 }
 
-// identifyCaller returns the caller to charge, by Options.Identify or Key. An unknown or invalid key becomes
-// the strangers' entity, without parent and plan.
+// identifyCaller returns the caller to charge: the result of Options.Identify or Key. Without both, and for a
+// key that is invalid or refused by Options.Known, it is Options.Strangers, without parent and plan.
 func (m *middleware) identifyCaller(r *http.Request) Caller {
 	var c Caller
 	switch {

@@ -41,8 +41,8 @@ func (d *Denial) Write(w http.ResponseWriter) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// setHeaders sets Cache-Control: no-store, and Retry-After in seconds if a wait helps. OnDenied may change
-// both.
+// setHeaders sets Cache-Control: no-store and, if a wait helps, Retry-After in whole seconds, rounded up.
+// OnDenied may change both.
 func (d *Denial) setHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	if d.RetryAfter > 0 {
@@ -55,8 +55,8 @@ const (
 	reducedCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 )
 
-// newDenial converts an error of Acquire into the Denial that the client c may see, with status and wait. An
-// unknown error becomes status 500 without detail.
+// newDenial converts an error of Acquire into the Denial that the client c may see: status, wait, and the names
+// of c's own denying limits. An unknown error becomes status 500 without detail. Err keeps the error itself.
 func newDenial(c refusal.Caller, err error) *Denial {
 	r := c.Refuse(err)
 	d := &Denial{Type: "about:blank", Detail: r.Detail, RetryAfter: r.RetryAfter, Err: err}

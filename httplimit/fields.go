@@ -14,9 +14,9 @@ import (
 // fields are those about a caller's limits.
 type fields struct{ refusal.Caller }
 
-// setFields sets the X-RateLimit fields of the caller's own tightest limit and of money in dollars, and with
-// draft also RateLimit and RateLimit-Policy. It sets nothing if the caller has no own limit. wait is the
-// answer's Retry-After, Never without one.
+// setFields sets X-RateLimit-Limit, -Remaining and -Reset by the caller's own tightest limit, -Remaining-Usd by
+// its money, and with draft RateLimit and RateLimit-Policy. Without an own limit it sets nothing. wait, the
+// answer's Retry-After or Never, bounds the draft's reset.
 func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration, draft bool) {
 	values, ok := c.LimitHeaders(statuses)
 	if !ok {
@@ -34,9 +34,9 @@ func (c fields) setFields(h http.Header, statuses []dynalimit.LimitStatus, wait 
 	}
 }
 
-// setDraftFields sets the draft's fields RateLimit and RateLimit-Policy for the caller's own limits that count
-// requests: the draft has no unit for tokens and money. A reset is at most wait. Without such a limit it sets
-// nothing.
+// setDraftFields sets the draft's fields RateLimit and RateLimit-Policy for the caller's own limits without a
+// unit, if the call requested 1 token. A reset is at most wait; calls in flight have none. Without such a limit
+// it sets nothing.
 func (c fields) setDraftFields(h http.Header, statuses []dynalimit.LimitStatus, wait time.Duration) {
 	var policies, limits []byte
 	for i := range statuses {
@@ -60,8 +60,8 @@ func (c fields) setDraftFields(h http.Header, statuses []dynalimit.LimitStatus, 
 	}
 }
 
-// appendItem appends a quoted name with a count as its parameter, such as ";q=", to a list of structured fields
-// (RFC 9651). It cuts the count to 0 to 10^15-1.
+// appendItem returns list, a list of structured fields (RFC 9651), with one more item: a quoted name, then the
+// parameter, such as ";q=", and n. It cuts n to 0 to 10^15-1.
 func appendItem(list []byte, name, parameter string, n int64) []byte {
 	if list != nil {
 		list = append(list, ", "...)

@@ -28,9 +28,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/refusal"
 )
 
-// New returns a middleware: a function that wraps a handler in one that limits its requests. Handlers that it
-// wraps share the limits. It fails with a *ValidationError for bad options, and the caller must close the
-// limiter.
+// New returns a middleware: a function that wraps a handler in one that limits its requests, unless
+// Options.Skip accepts them. Wrapped handlers share the limits. It fails with a *ValidationError for a nil
+// limiter or bad options; the caller must close the limiter.
 func New(limiter *dynalimit.RateLimiter, opts *Options) (func(http.Handler) http.Handler, error) {
 	if limiter == nil {
 		return nil, invalid("limiter", "is nil; make one with dynalimit.New(repo, nil)")
@@ -70,9 +70,9 @@ type middleware struct {
 	Options
 }
 
-// limitRequest acquires a request's amounts and runs the handler with the lease in its context, or answers with
-// the denial. It sets the limit's headers first. It ends the lease after the handler; after a panic the request
-// stays charged.
+// limitRequest acquires a request's amounts, sets the limit's headers, and runs the handler with the lease in
+// its context; or it answers with the denial. Then it gives the lease back if Options.Refund accepts the
+// answer's status, and settles it at its charge otherwise. After a panic or a hijack the request stays charged.
 func (m *middleware) limitRequest(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	by := m.identifyCaller(r)
 	c := fields{refusal.Caller{Entity: by.Key, Resource: m.Resource(r)}}

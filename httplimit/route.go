@@ -25,8 +25,9 @@ func Route(mux *http.ServeMux) func(*http.Request) string {
 	}
 }
 
-// routeName converts a pattern of net/http to the name of a resource: "GET /items" to "GET/items", without a
-// method to "any/items", and "" to "unrouted". A long name keeps its end, behind a hash.
+// routeName converts a pattern of net/http to the name of a resource: "GET /items/{id}" to "GET/items/_id_",
+// without a method to "any/items", and "" to "unrouted". A pattern with a host has "-" before the host. A long
+// name keeps its end, behind a hash.
 func routeName(pattern string) string {
 	if pattern == "" {
 		return unrouted

@@ -33,7 +33,7 @@ func (w *watched) recordStatus(status int) {
 	}
 }
 
-// WriteHeader records the status and passes it on.
+// WriteHeader passes the status on. It records the first final one: 101, or one of 200 or more.
 func (w *watched) WriteHeader(status int) {
 	w.recordStatus(status)
 	w.ResponseWriter.WriteHeader(status)
@@ -52,7 +52,8 @@ func (w *watched) ReadFrom(r io.Reader) (int64, error) {
 	return io.Copy(w.ResponseWriter, r)
 }
 
-// Flush flushes the writer below, and ignores an error, for handlers that look for an http.Flusher.
+// Flush flushes the writer below and, if that succeeds, records the status 200 unless another is recorded. It
+// drops the error, for handlers that look for an http.Flusher.
 func (w *watched) Flush() { _ = w.FlushError() }
 
 // FlushError flushes the writer below. If that succeeds, it records the status 200, unless another is recorded.

@@ -134,9 +134,9 @@ func checkParts(process Process, closer Closer, o Options) error {
 	return nil
 }
 
-// Invoke handles an event, as a lambda.Handler does: records of a stream of DynamoDB, or a schedule. It fails
-// for an event of another kind, and if closing fails. Failed records are no error: its JSON answer names the
-// first record to send again.
+// Invoke handles an event as a lambda.Handler does. Its JSON names the first record to send again, so that
+// failed records are not an error; for a schedule it is null. It fails for another event, if the work of a
+// schedule fails, for a nil ctx, and without NewHandler.
 func (h *Handler) Invoke(ctx context.Context, payload []byte) ([]byte, error) {
 	switch {
 	case h == nil || h.process == nil:
@@ -179,7 +179,8 @@ func (h *Handler) serveSchedule(ctx context.Context) error {
 	return errors.Join(err, <-delivered)
 }
 
-// deliverAlerts delivers open alerts, if the handler has a Deliverer. A panic becomes an error.
+// deliverAlerts delivers open alerts for at most longestDelivery, if the handler has a Deliverer. A panic
+// becomes an error.
 func (h *Handler) deliverAlerts(ctx context.Context) (err error) {
 	if h.opts.Deliverer == nil {
 		return nil
@@ -279,8 +280,9 @@ func (h *Handler) retryOrSkip(b *batch, at int, err error) {
 	}
 }
 
-// processRecords passes records to process, and sets the counts in b.report. It marks failed records, so that
-// Lambda sends them again: all if it is unknown which failed. It logs failures and gaps.
+// processRecords passes records to process, and sets the counts in b.report. It marks failed records to be sent
+// again, unreadable ones until their tries are used up, and all if it is unknown which failed. It logs failures
+// and gaps.
 func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggregator.Record) {
 	result, err := h.process(ctx, records)
 	b.report.Counted, b.report.Repeated, b.report.Ignored = result.Counted, result.Repeated, result.Ignored
@@ -306,7 +308,7 @@ func (h *Handler) processRecords(ctx context.Context, b *batch, records []aggreg
 	h.logGaps(result.Gaps)
 }
 
-// logGaps logs a warning for each gap up to mostGapsLogged, then one with the number of the others.
+// logGaps logs a warning for each gap, for at most 20, and then one with the number of the others.
 func (h *Handler) logGaps(gaps []aggregator.Gap) {
 	for i, g := range gaps {
 		if i == mostGapsLogged {

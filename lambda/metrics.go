@@ -10,11 +10,10 @@ import (
 // metricNamespace is the namespace of every metric of dynalimit. Its dimension is TableName.
 const metricNamespace = "dynalimit"
 
-// EmbeddedMetrics returns an Observe that writes metrics of a table into the function's log in CloudWatch's
-// embedded metric format. Each batch gets a line with StreamAgeSeconds, UsageGaps, and the numbers of records
-// RecordsCounted, RecordsRepeated, RecordsIgnored, RecordsSkipped and RecordsAgain. Each call of a schedule
-// gets one with HoursClosed, HoursFinal and UsageGaps. It drops errors of the writer, and lines without a
-// metric.
+// EmbeddedMetrics returns an Observe that writes metrics of a table to w, the function's log, in CloudWatch's
+// embedded metric format. A batch gets a line with StreamAgeSeconds, UsageGaps, and the numbers RecordsCounted,
+// RecordsRepeated, RecordsIgnored, RecordsSkipped and RecordsAgain. A call of a schedule gets HoursClosed,
+// HoursFinal and UsageGaps; errors of w are dropped.
 func EmbeddedMetrics(w io.Writer, table string) func(Report) {
 	return embedMetrics(w, table, usageMetrics)
 }

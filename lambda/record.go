@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 )
 
-// FromLambda converts a record of DynamoDB Streams from Lambda's form to the aggregator's, in whole seconds of
-// UTC. Its shard is unknown. It fails for a record without a sequence number, without keys, or with a value
-// without a type.
+// FromLambda converts a record of DynamoDB Streams from Lambda's form to the aggregator's, with its time in
+// whole seconds of UTC and without a shard. Expired is true for a deletion by DynamoDB's TTL. It fails for a
+// record without a sequence number or keys, or with a value without a type.
 func FromLambda(r events.DynamoDBEventRecord) (aggregator.Record, error) {
 	out := aggregator.Record{EventID: r.EventID, Sequence: r.Change.SequenceNumber}
 	if out.Sequence == "" || len(r.Change.Keys) == 0 {

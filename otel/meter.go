@@ -43,14 +43,16 @@ type instruments struct {
 	errs []error
 }
 
-// newCounter returns a new counter of whole numbers, and appends the provider's error, or nil, to i.errs.
+// newCounter returns a new counter of whole numbers with a name, unit and description. It appends the
+// provider's error, or nil, to i.errs.
 func (i *instruments) newCounter(name, unit, what string) metric.Int64Counter {
 	c, err := i.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
 	return c
 }
 
-// newCostCounter returns a new counter of dollars, and appends the provider's error, or nil, to i.errs.
+// newCostCounter returns a new counter of dollars with a name and description. It appends the provider's error,
+// or nil, to i.errs.
 func (i *instruments) newCostCounter(name, what string) metric.Float64Counter {
 	c, err := i.Float64Counter(name, metric.WithUnit("{USD}"), metric.WithDescription(what))
 	i.errs = append(i.errs, err)
@@ -62,16 +64,16 @@ func (i *instruments) newOutageCounter() metric.Int64Counter {
 	return i.newCounter("dynalimit.outages", "{outage}", "Times that a table stopped answering.")
 }
 
-// newDuration returns a new histogram in seconds with the given bounds, and appends the provider's error, or
-// nil, to i.errs.
+// newDuration returns a new histogram in seconds with a name, a description and the upper bounds of its
+// buckets. It appends the provider's error, or nil, to i.errs.
 func (i *instruments) newDuration(name, what string, bounds []float64) metric.Float64Histogram {
 	h, err := i.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what), metric.WithExplicitBucketBoundaries(bounds...))
 	i.errs = append(i.errs, err)
 	return h
 }
 
-// newMeter makes the instruments of all metrics at the provider and returns them. It returns the provider's
-// errors, joined, nil without any.
+// newMeter makes the instruments of all metrics at the provider and returns them, with the joined errors of the
+// provider, or nil.
 func newMeter(meters metric.MeterProvider, l labels) (*meter, error) {
 	i := &instruments{Meter: meters.Meter(scope)}
 	m := &meter{
@@ -135,8 +137,8 @@ func addAmount(ctx context.Context, tokens metric.Int64Counter, cost metric.Floa
 	tokens.Add(ctx, amount, metric.WithAttributes(of...))
 }
 
-// countDenial adds one to the denials of each limit that denied a call, and records the wait in seconds unless
-// no wait helps.
+// countDenial adds one to the denials of each limit that denied a call, after it began their counters at 0. It
+// records the wait in seconds unless no wait helps.
 func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]

@@ -17,16 +17,16 @@ type gauges struct {
 	errs []error
 }
 
-// newGauge returns a new observable gauge for registerCallback, and appends the provider's error, or nil, to
-// g.errs.
+// newGauge returns a new observable gauge with a name, unit and description. It appends the gauge to g.all, for
+// registerCallback, and the provider's error, or nil, to g.errs.
 func (g *gauges) newGauge(name, unit, what string) metric.Int64ObservableGauge {
 	i, err := g.Int64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
 	return i
 }
 
-// newCounter returns a new observable counter for registerCallback, and appends the provider's error, or nil,
-// to g.errs.
+// newCounter returns a new observable counter with a name, unit and description. It appends the counter to
+// g.all, for registerCallback, and the provider's error, or nil, to g.errs.
 func (g *gauges) newCounter(name, unit, what string) metric.Int64ObservableCounter {
 	i, err := g.Int64ObservableCounter(name, metric.WithUnit(unit), metric.WithDescription(what))
 	g.all, g.errs = append(g.all, i), append(g.errs, err)
@@ -83,7 +83,7 @@ func Watch(meters metric.MeterProvider, limiter *dynalimit.RateLimiter, repo *dy
 }
 
 // observeByResult reports the values of an instrument to the reader of metrics, each with its key as the
-// attribute dynalimit.result.
+// attribute dynalimit.result, and with the attributes more.
 func observeByResult(to metric.Observer, i metric.Int64Observable, values map[string]int64, more ...attribute.KeyValue) {
 	for result, n := range values {
 		to.ObserveInt64(i, n, metric.WithAttributes(append(more[:len(more):len(more)], resultKey.String(result))...))

@@ -63,7 +63,7 @@ func (s *site) render(p *page, source []byte) error {
 }
 
 // addImage adds the file of an image to s.files, at a path relative to the page as in the repository. It fails
-// if there is no such file.
+// for a missing file.
 func (s *site) addImage(p *page, to string) error {
 	file, err := fs.ReadFile(s.repository, path.Join(path.Dir(p.Source), to))
 	if err != nil {

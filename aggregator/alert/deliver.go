@@ -153,8 +153,9 @@ func invalid(field, format string, args ...any) error {
 	return &fault.ValidationError{Package: "alert", Field: field, Reason: fmt.Sprintf(format, args...)}
 }
 
-// Run delivers alerts until ctx ends, or stands by while another Deliverer does. It returns the error of ctx, or a
-// *fault.ValidationError without one.
+// Run delivers alerts until ctx ends, and stands by while another Deliverer has the lease. It passes failures
+// to Options.Failed and tries again. It returns ctx's error at its end, and a *fault.ValidationError at once
+// for a nil ctx.
 func (d *Deliverer) Run(ctx context.Context) error {
 	if err := d.checkRun(ctx); err != nil {
 		return err
@@ -222,8 +223,9 @@ type answer struct {
 	err     error
 }
 
-// deliverAlerts reads, sends and marks alerts until ctx ends or, with once, until each was tried. Then it waits for the
-// messages in flight. It reports failed requests to options.Failed. With once it fails if the alerts cannot be read.
+// deliverAlerts reads, sends and marks alerts until ctx ends or, with once, until each was tried. Then it waits
+// for the messages in flight, and stores in d.next the time before which no message begins. It reports failed
+// requests to options.Failed, and fails only with once if alerts cannot be read.
 func (d *Deliverer) deliverAlerts(ctx context.Context, once bool) error {
 	q := &queue{entries: map[schema.Key]*entry{}, next: time.UnixMilli(d.next.Load()), once: once}
 	answers := make(chan answer, mostUnderWay)

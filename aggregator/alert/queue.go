@@ -145,8 +145,8 @@ func earlierOf(a, b time.Time) time.Time {
 }
 
 // endMessage records the result of a message's delivery at now; err is nil for a success. After a failure each
-// alert waits before its next try, or is given up if the error is lasting or the alert is a day old. Where the receiver
-// demands a wait, no message begins before.
+// alert waits, or is given up if the error is lasting or the alert is a day old. With q.once it waits for a
+// day; if the receiver demands a wait, no message begins before.
 func (q *queue) endMessage(message []*entry, err error, now time.Time) {
 	q.underWay--
 	wait, lasting := retryOf(err)

@@ -11,7 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Text returns a message for people, a line for each alert. It escapes &, < and >, so that no name is markup for Slack.
+// Text returns a message for people: a line for each alert, and one if further alerts follow or some are a day
+// old. It escapes &, < and >, so that Slack takes no name for markup.
 func Text(m Message) string {
 	var b strings.Builder
 	for i := range m.Alerts {
@@ -113,8 +114,8 @@ func jsonOf(m Message) messageJSON {
 	return out
 }
 
-// exactText formats an amount in millitokens: as dollars with six digits, such as 40.120000, if the unit is
-// "usd", else exactly as tokens, such as 12.5.
+// exactText formats an amount in millitokens: exactly as tokens, such as 12.5. If the unit is "usd", it formats
+// thousandths of a micro-dollar as dollars with six digits, such as 40.120000, rounded toward 0.
 func exactText(unit string, n int64) string {
 	whole, digits := int64(1000), 3
 	if unit == "usd" {

@@ -125,7 +125,8 @@ var (
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// refusePrivate returns an error for a resolved address that is not public.
+// refusePrivate returns an error if address, the resolved IP address and port of a dial, is not public. An IPv4
+// address within 64:ff9b::/96 counts as itself. It is the Control of a net.Dialer.
 func refusePrivate(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -147,8 +148,9 @@ func lastOf(text string, n int) string { return text[max(0, len(text)-n):] }
 // String shows the host and the last four letters of the address.
 func (w *Webhook) String() string { return w.shown }
 
-// Send posts a message and returns nil for a status of 2xx. It returns an error that wraps ErrGone for 404 and
-// 410. Any other error has the wait that Retry-After demands, at most an hour.
+// Send posts a message, signed if the webhook has secrets, and returns nil for a status of 2xx. It returns an
+// error that wraps ErrGone for 404 and 410. Any other error has the wait that Retry-After demands, at most an
+// hour.
 func (w *Webhook) Send(ctx context.Context, m Message) error {
 	body, err := w.encodeMessage(m)
 	if err != nil {
@@ -185,7 +187,8 @@ func (w *Webhook) Send(ctx context.Context, m Message) error {
 	return err
 }
 
-// waitOf returns the wait in the header Retry-After, of seconds or an HTTP date; not above 0 without one.
+// waitOf returns the wait in the header Retry-After: seconds, cut to an hour, or the time until an HTTP date.
+// It is 0 or less without a wait.
 func (w *Webhook) waitOf(header string) time.Duration {
 	if seconds, err := strconv.Atoi(header); err == nil {
 		return time.Duration(min(seconds, 3600)) * time.Second
@@ -196,7 +199,8 @@ func (w *Webhook) waitOf(header string) time.Duration {
 	return 0
 }
 
-// hideAddress returns the error of a request with the shown form of the address in place of the address.
+// hideAddress returns the error of a request without the secret address: with the shown form of the address,
+// and only the cause of a *url.Error.
 func (w *Webhook) hideAddress(err error) error {
 	if of, ok := errors.AsType[*url.Error](err); ok {
 		err = of.Err
@@ -204,8 +208,8 @@ func (w *Webhook) hideAddress(err error) error {
 	return fmt.Errorf("alert: post to %s: %w", w.shown, err)
 }
 
-// signBody returns the header Webhook-Signature of a body: one HMAC-SHA256 signature for each secret, separated
-// by spaces.
+// signBody returns the header Webhook-Signature: for each secret an HMAC-SHA256 of the message's id, the Unix
+// time at in seconds, and the body. The signatures are in base64, each after "v1,", separated by spaces.
 func (w *Webhook) signBody(id, at string, body []byte) string {
 	var all []string
 	for _, secret := range w.secrets {

@@ -118,7 +118,8 @@ func (a *Archive) Process(ctx context.Context, records []aggregator.Record) (agg
 	return result, ctx.Err()
 }
 
-// putFile compresses a file and stores it with the Writer. Its error names the file.
+// putFile compresses a file and stores it with the Writer. Its error names the file, unless ctx ended before
+// the call.
 func (a *Archive) putFile(ctx context.Context, f *file) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -19,9 +19,9 @@ const (
 // errOverdue is the cause of a context that ended because the Writer's time was over.
 var errOverdue = errors.New("the Writer has not stored the file in time")
 
-// putInTime stores a file, or fails when the Writer's time is over. It leaves a Writer that hangs running,
-// because a file system cannot be interrupted, and counts it in a.overdue. It fails at once while
-// Options.Writers calls are left.
+// putInTime stores a file, or fails when the Writer's time is over: 5 s, 5 s more for each MiB, and 1 s to
+// return. It leaves a Writer that hangs running, and counts it in a.overdue until it returns. It fails at once
+// while Options.Writers calls hang.
 func (a *Archive) putInTime(ctx context.Context, name string, data []byte) error {
 	if n := a.overdue.Load(); n >= int64(a.options.Writers) {
 		return fmt.Errorf("the Writer has not returned from %d calls whose time is over", n)

@@ -37,8 +37,8 @@ func (f *file) name() string {
 	return f.folder + "/" + strings.Join(parts, "_") + ".jsonl.gz"
 }
 
-// safePart returns at most longestPart bytes of text, with "-" for each character but ASCII letters and digits;
-// "-" for "". The result cannot lead to another folder.
+// safePart returns the first 64 bytes of text, with "-" for each character but ASCII letters and digits; "-"
+// for "". The result cannot lead to another folder.
 func safePart(text string) string {
 	text = strings.Map(func(c rune) rune {
 		switch {

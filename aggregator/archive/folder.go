@@ -23,8 +23,8 @@ func Folder(name string) Writer { return folder(name) }
 
 type folder string
 
-// Put writes a temporary file, and renames it after it is on the disk. It makes missing folders, and refuses a
-// name that leads out of the folder.
+// Put writes a temporary file, and renames it to name after it is on the disk; after an error it removes it. It
+// makes missing folders, and refuses a name that leads out of the folder.
 func (f folder) Put(ctx context.Context, name string, data []byte) (err error) {
 	if err := problem.CheckContext(ctx, "archive"); err != nil {
 		return err
@@ -83,8 +83,8 @@ func writeFile(root *os.Root, name string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// syncUp syncs a folder and all folders above it, up to the root. It ignores systems that cannot
-// sync a folder, such as Windows.
+// syncUp syncs a folder and all folders above it, up to the root. It ignores errors of the syncs, because some
+// systems, such as Windows, cannot sync a folder.
 func syncUp(root *os.Root, within string) error {
 	for {
 		d, err := root.Open(within)

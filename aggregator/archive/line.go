@@ -142,7 +142,7 @@ func usageLine(key schema.Key, item schema.Item) (Line, bool) {
 	return line, true
 }
 
-// countsOfHour returns the counts of a snapshot by limit, nil if the item cannot be decoded.
+// countsOfHour returns the counts of a snapshot by limit, in millitokens; nil if the item cannot be decoded.
 func countsOfHour(item schema.Item) map[string]Counts {
 	u, err := schema.DecodeUsage(item)
 	if err != nil {
@@ -153,7 +153,7 @@ func countsOfHour(item schema.Item) map[string]Counts {
 	return countsOf(&sum)
 }
 
-// countsOfSum returns the counts of a sum by limit, nil if the item cannot be decoded.
+// countsOfSum returns the counts of a stored sum by limit, in millitokens; nil if the item cannot be decoded.
 func countsOfSum(item schema.Item) map[string]Counts {
 	s, err := schema.DecodeUsageSum(item)
 	if err != nil {
@@ -176,7 +176,7 @@ func countsOf(s *schema.UsageSum) map[string]Counts {
 	return of
 }
 
-// folder returns the folder of the line's file, without its date.
+// folder returns the folder of the line's file, without its date, such as audit, usage/hour or total/plan/day.
 func (l Line) folder() string {
 	switch l.Kind {
 	case Audit:

@@ -43,7 +43,7 @@ func Read(r io.Reader) iter.Seq2[Line, error] {
 	}
 }
 
-// decodeLine decodes the n-th line of a file. Its error names n.
+// decodeLine decodes the n-th line of a file from JSON. Its error names n; a line without a kind fails too.
 func decodeLine(text []byte, n int) (line Line, err error) {
 	err = json.Unmarshal(text, &line)
 	if err == nil && line.Kind == "" {

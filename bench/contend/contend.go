@@ -109,7 +109,8 @@ func contend(ctx context.Context, s settings) (_ *outcome, err error) {
 	return o, nil
 }
 
-// outcomeOf computes the rate and the latencies of the processes' tally sum.
+// outcomeOf returns the outcome of the processes' tally sum: grants a second of s.For, the median and the 99th
+// percentile in ms, and the failures.
 func outcomeOf(s settings, sum tally) *outcome {
 	took := latency.Import(sum.Latency).Summary()
 	return &outcome{tally: sum, values: program.Values{
@@ -120,7 +121,8 @@ func outcomeOf(s settings, sum tally) *outcome {
 	}}
 }
 
-// contendOnRedis runs the same load with another limiter on the Redis at address.
+// contendOnRedis runs the load of s with the limiter s.Peer on the Redis at address, and returns the sums of
+// the calls.
 func contendOnRedis(ctx context.Context, s settings, address string) (*outcome, error) {
 	all, err := startWorkers(ctx, s, address)
 	defer all.dismiss()

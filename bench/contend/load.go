@@ -54,8 +54,8 @@ type load struct {
 	sum tally
 }
 
-// newLoad opens a limiter and checks every bucket once, so that each process starts with a warm
-// cache.
+// newLoad opens a limiter of this library on client and checks every bucket once, so that each process starts
+// with a warm cache. It takes no tokens.
 func newLoad(ctx context.Context, client dynalimit.DynamoDB, t task) (*load, error) {
 	l := &load{task: t}
 	limiter, _, err := subject.Open(client, &dynalimit.Options{Observer: observe.Observer{WriteEnd: l.writeEnd}, Prefetch: t.Settings.Prefetch})
@@ -129,8 +129,8 @@ func (l *load) callRepeatedly(ctx, until context.Context, number int) {
 	l.sum = l.sum.plus(sum)
 }
 
-// call makes one call for the entity id and counts a grant or a failure in sum; a call that its context ended
-// counts as neither. It calls granted for a grant. It returns the time to pause before the next call: the retry
+// call makes one call for the entity id, counts a grant or a failure in sum, and calls granted for a grant. A
+// call that its context ended counts as neither. It returns the pause before the next call: about the retry
 // time after a denial, 10 ms after a failure, else 0.
 func (l *load) call(ctx, until context.Context, id string, sum *tally, granted func()) time.Duration {
 	if l.Settings.Call == "wait" {

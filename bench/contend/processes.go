@@ -8,8 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/bench/internal/program"
 )
 
-// work is the main function of a worker. It reads its task, reports that it is ready, waits for the start,
-// and then reports its tally.
+// work is the main function of a worker. It reads its task, opens its limiter, reports that it is ready, and
+// waits for the start. Then it calls until the task's time is over or the parent closes the orders, and reports
+// its tally.
 func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {

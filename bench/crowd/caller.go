@@ -36,7 +36,7 @@ const (
 )
 
 // runTask is the main function of a process. Its callers make calls one after another until the task's end, and
-// it sends each begin, end and failure to the parent.
+// it sends each begin, end and failure to the parent. Then it closes its limiter.
 func runTask(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {

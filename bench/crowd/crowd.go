@@ -157,7 +157,8 @@ func newFaults(s settings) func(*ddbmem.Request) ddbmem.Fault {
 	}
 }
 
-// takeAll waits until one process has all slots.
+// takeAll waits until a limiter of its own has acquired all slots, one after the other, and closes it. It does
+// not settle their leases.
 func takeAll(ctx context.Context, db *ddbmem.DB, slots int64) error {
 	limiter, _, err := subject.Open(db.Client(), nil)
 	if err != nil {
@@ -174,8 +175,9 @@ func takeAll(ctx context.Context, db *ddbmem.DB, slots int64) error {
 // renewedBefore is the least time for which a killed process surely has its slots: half a hold, less 5 s for late writes.
 const renewedBefore = 25 * time.Second
 
-// sumCalls sums the granted and the failed calls, and finds the largest number of slots in use at once. The
-// open calls of a killed process count as in use for renewedBefore more.
+// sumCalls sums the granted and failed calls, and finds the largest number of slots in use at once. It also
+// compares the grants of the most and the least served process. The open calls of a killed process count as in
+// use for renewedBefore more.
 func (c *crowd) sumCalls() *outcome {
 	o := &outcome{values: program.Values{"failed": 0}}
 	type change struct {

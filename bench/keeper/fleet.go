@@ -43,7 +43,7 @@ type part struct {
 // direct calls a handler without TCP, for virtual time.
 type direct struct{ http.Handler }
 
-// RoundTrip returns the answer of the handler.
+// RoundTrip calls the handler in this process and returns its recorded answer, never an error.
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	w := httptest.NewRecorder()
 	d.ServeHTTP(w, r)
@@ -85,7 +85,7 @@ func (t task) open(store aws.HTTPClient) (http.Handler, part, error) {
 }
 
 // work is the main function of a process that runs the store or a keeper. It reports its address, and then
-// answers each order with its usage.
+// answers each order with its usage, until the orders end. Then it closes the server and the part.
 func work(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var t task
 	if err := orders.Decode(&t); err != nil {

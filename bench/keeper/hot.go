@@ -69,7 +69,8 @@ func (h *hot) readUsage(db *ddbmem.DB) (used, error) {
 	}, nil
 }
 
-// countersOf returns the keys of the counters that a TransactWriteItems request adds to.
+// countersOf returns the keys, as "PK SK", of the counters that a TransactWriteItems request adds to; nil for a
+// malformed body.
 func countersOf(body []byte) []string {
 	var t struct {
 		TransactItems []struct {

@@ -109,8 +109,9 @@ func newOutcome() *outcome {
 	return o
 }
 
-// run makes clients send requests until the schedule ends, and returns after the last answer. A due request
-// is sent as soon as a client is free, and its time counts from its due instant.
+// run makes f.Clients clients send the requests of the schedule, counts each in the outcome, and returns after
+// the last answer or patience. A due request is sent as soon as a client is free, and its time counts from its
+// due instant. The number id tells the records of runs apart.
 func (f *fleet) run(ctx context.Context, id uint32, s *schedule) *outcome {
 	ctx, cancel := context.WithTimeout(ctx, s.until+patience+answerTime)
 	defer cancel()
@@ -159,8 +160,8 @@ func (f *fleet) dispatch(ctx context.Context, s *schedule, due chan<- arrival, o
 	}
 }
 
-// countAnswer counts an answer or its error, with the time took since the due instant. It is safe for
-// concurrent use.
+// countAnswer counts an answer or its error for the kind of a; took is its time since the due instant. It keeps
+// the first error, and the longest time of the schedule's first half. It is safe for concurrent use.
 func (o *outcome) countAnswer(a arrival, took time.Duration, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -52,8 +52,9 @@ func (c *callers) startCallers(ctx context.Context, s settings) {
 	}
 }
 
-// recordCall records a call with its duration and error. met tells that the caller has already made a call in
-// this outage. It returns true if the call was in the outage.
+// recordCall counts a call as used or failed and, within the outage, records its duration took. The argument
+// met tells that the caller has already made a call in this outage. It returns true if the call was in the
+// outage.
 func (c *callers) recordCall(took time.Duration, err error, met bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -113,7 +113,9 @@ func (w *wire) fail(down bool) error {
 	return w.store.Process.Signal(syscall.SIGCONT)
 }
 
-// Do sends a request to the store. In an outage it fails in the way w.way, such as "hang".
+// Do sends a request to the store. In an outage w.way decides: an answer 500, a refused or reset connection, or
+// a reset of writes alone. For "hang" and "credentials" it sends the request, because the store or the
+// credentials fail.
 func (w *wire) Do(r *http.Request) (*http.Response, error) {
 	if !w.down.Load() {
 		return w.client.Do(r)

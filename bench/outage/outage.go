@@ -86,7 +86,8 @@ func runOutage(ctx context.Context, s settings, policy dynalimit.UnavailablePoli
 	return o, ctx.Err()
 }
 
-// setValues sets the values of o from the callers' records.
+// setValues sets the values of o from the callers' times and counts. The value untold is the difference between
+// the used and the charged tokens, less the doubt, at least 0.
 func (o *outcome) setValues(c *callers) {
 	rest := c.rest.Summary()
 	for unit, v := range map[string]int64{

@@ -29,7 +29,7 @@ type poolCase struct {
 	idle, callers int
 }
 
-// measure runs a case poolRuns times and returns the median of each value.
+// measure runs a case five times and returns the median of each value.
 func (c poolCase) measure(ctx context.Context) (program.Values, error) {
 	all := map[string][]float64{}
 	for range poolRuns {

@@ -40,8 +40,9 @@ type reporter struct {
 	limit  time.Duration
 }
 
-// run runs the suites that match -suite and prints a table of their measures. With -strict it fails
-// if a bound or a suite fails.
+// run runs the suites that match -suite and prints a table of their measures, and errors of suites. With -write
+// it puts the suite beside into a page. It fails only with -strict if a bound or a suite fails, and for bad
+// flags or an interrupt.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("report", flag.ContinueOnError)
 	flags.SetOutput(stderr)

@@ -106,8 +106,9 @@ func simulate(ctx context.Context, s settings) (*report, error) {
 	return w.newReport(account, used), nil
 }
 
-// fault returns the latency of a request, and an error if the bucket's partition throttles it.
-// Requests with the context key exempt pass.
+// fault returns the latency of a request each way, and takes a unit of the bucket's partition. If that
+// throttles, the request fails, or a batch of reads leaves its item unprocessed. The simulation's own requests
+// pass at once.
 func (w *world) fault(r *ddbmem.Request) ddbmem.Fault {
 	if r.Context.Value(exempt{}) != nil {
 		return ddbmem.Fault{}
@@ -169,7 +170,8 @@ func (w *world) offerCalls(ctx context.Context, p *process, end time.Time) {
 	}
 }
 
-// oneCall makes one call and records its outcome, if it began after the warm-up. It takes w.mu.
+// oneCall makes one call and, if it began after the warm-up, records its outcome: granted with its time,
+// denied, or failed. A deadline counts as denied. It takes w.mu.
 func (w *world) oneCall(ctx context.Context, p *process) {
 	w.mu.Lock()
 	counted := w.counting

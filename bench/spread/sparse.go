@@ -18,8 +18,8 @@ const (
 	roundTrip = 5 * time.Millisecond
 )
 
-// callRarely calls keys in virtual time, each at long intervals, in a warm process. It returns the read units,
-// the write units and the median round trips of a call.
+// callRarely calls keys in virtual time, each every 70 s, in a warm process. It returns the read and write
+// units of a call, and its median time in round trips. It must run in a bubble of testing/synctest.
 func callRarely(ctx context.Context, keys, calls int) (program.Values, error) {
 	db := ddbmem.New()
 	defer db.Close()

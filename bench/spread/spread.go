@@ -70,8 +70,8 @@ func (s settings) runProcess(ctx context.Context, before time.Duration) (v progr
 	return v, child.ReadAnswer(&v)
 }
 
-// serveOrders is the main function of the process. It reads the settings, measures, and answers with the
-// values.
+// serveOrders is the main function of the process. It reads the settings, measures, closes the limiters, and
+// answers with the values, even after a failed measurement.
 func serveOrders(ctx context.Context, orders *json.Decoder, answers *json.Encoder) error {
 	var s settings
 	if err := orders.Decode(&s); err != nil {
@@ -97,7 +97,8 @@ type measurement struct {
 	idle     []func()
 }
 
-// newMeasurement makes a caller of each side, and warms those of the limiters by calls of every key.
+// newMeasurement makes a caller of each side: net/http alone, and a limiter over the SDK and over leanddb. It
+// warms the limiters by calls of every key.
 func newMeasurement(ctx context.Context, s settings) (*measurement, error) {
 	m := &measurement{settings: s, callers: map[string]caller{}}
 	for _, side := range sides[1:] {
@@ -170,7 +171,7 @@ type turn struct {
 }
 
 // takeTurn makes calls of random keys, by all callers, for the time of a turn. It returns their number,
-// latencies, processor time and allocations.
+// latencies, processor time and allocations of the process. A caller stops at its first error.
 func (m *measurement) takeTurn(ctx context.Context, call caller) (t turn, err error) {
 	var before, after runtime.MemStats
 	runtime.GC()
@@ -205,7 +206,7 @@ func (m *measurement) takeTurn(ctx context.Context, call caller) (t turn, err er
 // perCall divides a value of the turn by its calls.
 func (t turn) perCall(v float64) float64 { return v / float64(max(1, t.calls)) }
 
-// usedCPU returns the processor time of this process.
+// usedCPU returns the processor time of this process so far.
 func usedCPU() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -49,9 +49,9 @@ var argumentOf = map[string]string{
 	"aggregator id": "--entity", "aggregator plan": "--plan", "aggregator parent": "--children-of",
 }
 
-// textOf returns the text of an error for users of the command line. It names flags instead of
-// fields of the library, and commands instead of calls, and leaves out the SDK's details of the
-// request.
+// textOf returns the text of an error, and of the errors that it wraps, for users of the command line. It names
+// flags instead of fields of the library, and commands instead of calls. Of an AWS error only the code and
+// message stay.
 func textOf(err error) string {
 	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case *smithy.OperationError:
@@ -87,7 +87,8 @@ func textOf(err error) string {
 	return text
 }
 
-// unwrapOnce returns the errors that an error wraps or joins directly, or nil.
+// unwrapOnce returns the errors that an error wraps or joins directly, without theirs. It returns nil if err
+// wraps nothing.
 func unwrapOnce(err error) []error {
 	switch e := err.(type) { //nolint:errorlint // this function walks the tree
 	case interface{ Unwrap() []error }:
@@ -100,8 +101,8 @@ func unwrapOnce(err error) []error {
 	return nil
 }
 
-// withoutIndex removes the index of a limit from a field: "config.limits[0].Burst" becomes "config.Burst". It
-// returns other fields as they are.
+// withoutIndex returns a field without the index of a limit: "config.limits[0].Burst" becomes "config.Burst".
+// It returns other fields as they are.
 func withoutIndex(field string) string {
 	object, rest, _ := strings.Cut(field, ".")
 	if i := strings.Index(rest, "]."); i > 0 && strings.HasPrefix(strings.ToLower(rest), "limits[") {

@@ -40,11 +40,12 @@ func (c auditCmd) Validate() error {
 		}
 	}
 	_, err := c.auditQuery(time.Unix(0, 0))
-	return cmp.Or(wantCount(c.Limit), err)
+	return cmp.Or(checkRowLimit(c.Limit), err)
 }
 
 // auditQuery returns the query of the flags, or an error that names a wrong --from or --to. now resolves
-// relative times. A --from before firstEvents becomes firstEvents, unless --to is before it too.
+// relative times. It raises a --from before firstEvents to firstEvents, unless --to is before it too; a missing
+// flag leaves its bound zero.
 func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	q := audit.Query{Principal: c.By, Target: c.auditTarget()}
 	var err error
@@ -60,8 +61,8 @@ func (c auditCmd) auditQuery(now time.Time) (audit.Query, error) {
 	return q, nil
 }
 
-// auditTarget returns the target of the flags as events store it: such as "$SYSTEM" for --system or
-// "$PLAN:pro" for --plan pro, else the text of --target.
+// auditTarget returns the target of the flags as events store it, such as "$SYSTEM" for --system or "$PLAN:pro"
+// for --plan pro. Otherwise it returns the text of --target, which may be "" for all targets.
 func (c auditCmd) auditTarget() string {
 	switch {
 	case c.System:
@@ -119,8 +120,8 @@ func (c auditCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// showEvents prints events as they arrive, as JSON or as text, and a sentence if there are none. It stops at
-// the first error of reading or writing, and returns it.
+// showEvents prints the events one by one, either all as one JSON array or as text. The text has a sentence if
+// no event matches. It stops at the first error of reading or writing, and returns it.
 func (c auditCmd) showEvents(out *term.Output, all auditEvents) error {
 	if out.JSON {
 		return term.Stream(out, all, term.List[audit.Event]{})

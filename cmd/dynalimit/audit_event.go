@@ -28,8 +28,8 @@ const auditWindow = 24 * time.Hour
 // oldestKept is how far a search without --from goes back.
 const oldestKept = 90 * 24 * time.Hour
 
-// atMost returns a sequence of the first n events, or of all if n is 0. After its iteration *more is true if it
-// left events out.
+// atMost returns a sequence of the first n events, or of all if n is 0; errors pass. After its iteration *more
+// is true if it left events out.
 func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	more = new(bool)
 	return func(yield func(audit.Event, error) bool) {
@@ -46,9 +46,9 @@ func atMost(all auditEvents, n int) (some auditEvents, more *bool) {
 	}, more
 }
 
-// newestFirst returns the events of a query, newest first. With a target it runs one query and returns the last
-// n, or all if n is 0. Without one it searches backwards, by default 90 days, and returns at most n of each
-// day; it stops at the first error.
+// newestFirst returns the events of a query, newest first; now is the end without q.To. With a target it
+// returns the last n, or all if n is 0. Without one it searches day by day, by default 90 days back, and
+// returns at most n of each day.
 func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query, n int, now time.Time) auditEvents {
 	if q.Target != "" {
 		return lastReversed(admin.New(repo).AuditEvents(ctx, q), n)
@@ -75,8 +75,8 @@ func newestFirst(ctx context.Context, repo *dynalimit.Repository, q audit.Query,
 	}
 }
 
-// windowsBack splits a query into windows of 24 hours between from and to, the newest first. They do not
-// overlap, and the oldest may be shorter.
+// windowsBack splits a query into queries of 24 hours each between from and to, both included, the newest
+// first. They do not overlap, and the oldest may be shorter.
 func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	return func(yield func(audit.Query) bool) {
 		for end := to; !end.Before(from); {
@@ -93,8 +93,8 @@ func windowsBack(q audit.Query, from, to time.Time) iter.Seq[audit.Query] {
 	}
 }
 
-// lastReversed returns the last n events, or all if n is 0, in reverse order. It reads all of them first, and
-// an error takes the place of all events.
+// lastReversed returns the last n events, or all if n is 0, in reverse order. It reads all events first and
+// holds at most 2n of them, or all for 0. After an error it yields only the error.
 func lastReversed(all auditEvents, n int) auditEvents {
 	return func(yield func(audit.Event, error) bool) {
 		var held []audit.Event
@@ -115,8 +115,8 @@ func lastReversed(all auditEvents, n int) auditEvents {
 	}
 }
 
-// printEvent prints an event for people: its time, author, action and target, then its reason. A line for each
-// changed field or limit follows.
+// printEvent prints an event for people: its time in UTC, author, action and target, then its reason. A line
+// for each changed field, limit or raise follows.
 func printEvent(out *term.Output, e audit.Event) {
 	at := e.Time.UTC().Format("2006-01-02 15:04:05")
 	by := e.Principal
@@ -178,8 +178,8 @@ func limitFacts(c audit.Change) (was, is map[string]string, ok bool) {
 	return was, is, was != nil && is != nil
 }
 
-// raiseFacts returns a JSON list of raises as texts, under keys such as "rpm raised". It is empty for a nil
-// value, and nil if the value or the end of a raise cannot be decoded.
+// raiseFacts decodes a JSON list of raises into texts, under keys such as "rpm raised". The map is empty for a
+// nil value, and nil if the value or the end of a raise cannot be decoded.
 func raiseFacts(value json.RawMessage) map[string]string {
 	var raises []trail.Raise
 	if value != nil && json.Unmarshal(value, &raises) != nil {
@@ -196,8 +196,8 @@ func raiseFacts(value json.RawMessage) map[string]string {
 	return facts
 }
 
-// targetText describes the target of an event: "$PLAN:pro" becomes "plan pro", and the id of an entity stays.
-// It adds the event's resource, unless that is the default one or the target itself.
+// targetText describes the target of an event for people: "$PLAN:pro" becomes "plan pro", and the id of an
+// entity stays. It adds the event's resource, unless that is the default one or the target itself.
 func targetText(e audit.Event) string {
 	text := e.Target
 	if kind, name, found := strings.Cut(strings.TrimPrefix(text, "$"), ":"); strings.HasPrefix(text, "$") {

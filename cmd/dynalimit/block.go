@@ -44,13 +44,14 @@ func (l blockSource) Validate() error {
 	return nil
 }
 
-// sourceScope returns the scope of the flags. --resource alone means everybody on that resource.
+// sourceScope returns the scope of the flags. Without --entity and --plan it is of everybody: on the resource
+// of --resource, or on all resources.
 func (l blockSource) sourceScope() admin.Scope {
 	return admin.Scope{Everyone: l.Entity == "" && l.Plan == "", Entity: l.Entity, Plan: l.Plan, Resource: l.Resource}
 }
 
 // describeRefused describes the calls that a block of the source at refuses, such as "every call of the
-// entities on the plan pro". For an entity it names the children too.
+// entities on the plan pro". For an entity it includes calls of its children. It ignores exceptions.
 func describeRefused(at admin.Scope) string {
 	whose := "every call of everybody"
 	switch {
@@ -65,8 +66,8 @@ func describeRefused(at admin.Scope) string {
 	return whose
 }
 
-// flagsOf returns the flags that name a source for other commands, such as "--entity key-1 --resource gpt-4",
-// or "--system" for everybody on all resources.
+// flagsOf returns the flags that name the source at for another command, such as "--entity key-1 --resource
+// gpt-4", or "--system" for everybody on all resources. Values are not quoted.
 func flagsOf(at admin.Scope) string {
 	var flags []string
 	for _, f := range [][2]string{{"--entity", at.Entity}, {"--plan", at.Plan}, {"--resource", at.Resource}} {
@@ -86,8 +87,8 @@ type blockSetCmd struct {
 	destroys
 }
 
-// Run blocks all calls of the source and prints the result. With --except it spares the calls of more specific
-// sources that are exceptions. It asks before it blocks the system, and a dry run only prints.
+// Run blocks all calls of the source, or with --except those that no more specific exception admits, and prints
+// the result. It asks before it blocks the system. A dry run prints the change without storing it.
 func (c blockSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	preview := func(marks *admin.LimitConfig) {
 		marks.Blocked, marks.BlockedExcept, marks.Admit = !c.Except, c.Except, false
@@ -115,7 +116,7 @@ func (c blockAdmitCmd) Validate() error {
 }
 
 // Run makes the source an exception of blocks with exceptions, or ends that with --end, and prints the result.
-// A dry run only prints.
+// It refuses a source that is itself blocked. A dry run prints the change without storing it.
 func (c blockAdmitCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	preview := func(marks *admin.LimitConfig) { marks.Admit = !c.End }
 	return c.setBlock(ctx, g, out, preview, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
@@ -128,8 +129,8 @@ type blockLiftCmd struct {
 	changes
 }
 
-// Run ends the block of the source, also one with exceptions, and prints a less specific block that remains. A
-// dry run only prints.
+// Run ends the block of the source, also one with exceptions, and prints the result and the nearest less
+// specific block that remains. A dry run prints the change without storing it.
 func (c blockLiftCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	preview := func(marks *admin.LimitConfig) { marks.Blocked, marks.BlockedExcept = false, false }
 	return c.setBlock(ctx, g, out, preview, destroys{c.changes, asks{true}}, func(ctx context.Context, of admin.Limits, at admin.Scope) error {
@@ -147,8 +148,9 @@ type blockChange struct {
 	StillBlockedBy *admin.Scope `json:"still_blocked_by,omitempty"`
 }
 
-// setBlock changes the block of the source, after a confirmation for the system, and prints the result. preview sets
-// the new marks of the source, which a dry run prints, and change stores them.
+// setBlock stores a new block of the source with change, and prints the result with its exceptions or a
+// remaining block. preview sets the same marks in a configuration, for checks and the dry run. It refuses an
+// exception on a blocked source, and asks before it blocks the system.
 func (l blockSource) setBlock(
 	ctx context.Context, g *globals, out *term.Output, preview func(*admin.LimitConfig), how destroys,
 	change func(context.Context, admin.Limits, admin.Scope) error,
@@ -194,8 +196,9 @@ func (l blockSource) setBlock(
 	})
 }
 
-// confirmBlock asks for confirmation if a change newly blocks the system, and fails if the user declines. It
-// returns nil without a question for other changes, and if the system is already blocked without exceptions.
+// confirmBlock asks for confirmation if blocks is true and the source at is the system, and fails if the user
+// declines. It returns nil without a question for other sources, and if the system is already blocked without
+// exceptions.
 func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.Scope, before admin.LimitConfig, blocks bool) error {
 	if !blocks || at != (admin.Scope{Everyone: true}) || before.Blocked {
 		return nil
@@ -203,8 +206,9 @@ func (d destroys) confirmBlock(ctx context.Context, out *term.Output, at admin.S
 	return d.confirm(ctx, out, "Admit no call of anybody, on any resource?", "system")
 }
 
-// exceptionsTo returns the more specific sources that are exceptions (Admit) to a block of the source at. It is
-// nil for an entity on one resource, the most specific source. For a group only sources of that group count.
+// exceptionsTo returns the more specific sources that are exceptions (Admit) to a block of the source at. It
+// reads all configurations, except for an entity on one resource, where it returns nil. For a group only
+// sources of that group count.
 func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	if at.Entity != "" && at.Resource != "" { // no source is more specific
 		return nil, nil
@@ -217,8 +221,9 @@ func exceptionsTo(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return slices.DeleteFunc(exceptions, func(s admin.Scope) bool { return group && s.Resource != at.Resource }), err
 }
 
-// blockedAbove returns the nearest less specific source that blocks calls of the source at, or nil. says is the
-// configuration of at. A block with exceptions does not count if at, or a source between, has Admit.
+// blockedAbove returns the scope of the nearest less specific source that blocks calls of the source at, or
+// nil. says is the configuration of at. A block with exceptions does not count if at, or a source between, has
+// Admit.
 func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, says admin.LimitConfig) (*admin.Scope, error) {
 	scopes, err := withLessSpecific(ctx, repo, at)
 	if err != nil {
@@ -235,8 +240,9 @@ func blockedAbove(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return nil, err
 }
 
-// printBlock prints the changed source, the refused or admitted calls, and exceptions or remaining
-// blocks. lines are the differences.
+// printBlock prints the changed source, the refused or admitted calls, and exceptions or a remaining block,
+// each with the command to end it. lines are the differences of the configuration; for a dry run it says that
+// nothing changed.
 func printBlock(out *term.Output, j blockChange, lines []string) {
 	printChange(out, j.Scope.String(), lines, j.DryRun)
 	exceptions := notation.CountText(len(j.Exceptions), "exception")
@@ -268,7 +274,8 @@ type blockedSource struct {
 	Except bool `json:"except,omitempty"`
 }
 
-// Run prints the sources that block calls, in one row each.
+// Run prints the sources that block calls, also with exceptions, in one row each. It reads all configurations.
+// Without any it prints that nobody is shut out.
 func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, blockedSources(ctx, repo), term.List[blockedSource]{
@@ -285,7 +292,8 @@ func (blockListCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// blockedSources lists the sources that block calls, with or without exceptions, as they are read.
+// blockedSources returns a sequence of the sources that block calls, with or without exceptions. It reads all
+// configurations while it is iterated, and passes their errors on.
 func blockedSources(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[blockedSource, error] {
 	return func(yield func(blockedSource, error) bool) {
 		for c, err := range readConfigs(ctx, repo, admin.New(repo).Limits.Scopes(ctx)) {

@@ -35,7 +35,7 @@ type bucketFlags struct {
 
 // Validate refuses an empty id of the entity or name of the resource.
 func (b bucketFlags) Validate() error {
-	return cmp.Or(wantWord("id of the entity", b.Entity), wantWord("name of the resource", b.Resource))
+	return cmp.Or(requireWord("id of the entity", b.Entity), requireWord("name of the resource", b.Resource))
 }
 
 // refillJSON is the result of filling a bucket, as JSON.
@@ -63,8 +63,9 @@ type bucketResetCmd struct {
 	Limit []string `help:"Only this limit; repeat for more. Default: all that the bucket has." placeholder:"NAME"`
 }
 
-// Run fills the named limits of the bucket up to their burst, or all its limits without --limit. It prints the
-// tokens before and after; a dry run only prints.
+// Run fills the limits named by --limit, or else all limits of the bucket, up to their burst, and prints the
+// tokens before and after. A missing bucket stays missing. A dry run prints the expected tokens without a
+// change.
 func (c bucketResetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	units := map[string]string{}
 	for _, name := range c.Limit {
@@ -89,8 +90,8 @@ func (c addition) Validate() error {
 	return cmp.Or(c.bucketFlags.Validate(), err)
 }
 
-// parseAmounts returns the amounts to add by limit: tokens, or micro-dollars of money. It returns an error for
-// an amount below 1 and for a text that is not NAME=N.
+// parseAmounts returns the amounts to add by the name of the limit: whole tokens, or micro-dollars of money. It
+// returns an error for an amount below 1 and for a text that is not NAME=N.
 func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	amounts, err := notation.ParseAmounts(c.Amounts)
 	if err != nil {
@@ -104,8 +105,9 @@ func (c addition) parseAmounts() (dynalimit.Amounts, error) {
 	return amounts, nil
 }
 
-// addTokens calls add to add the amounts of the flags to the bucket, and prints the result. A dry run instead
-// prints the tokens that after returns for each named limit.
+// addTokens calls add with the amounts of the flags and an id that makes a repetition harmless, and prints the
+// tokens before and after. A dry run instead prints the tokens that after returns for a limit and the amount n.
+// Invalid amounts are an error.
 func (c addition) addTokens(
 	ctx context.Context, g *globals, out *term.Output,
 	add func(b admin.Buckets, ctx context.Context, entity, resource, id string, amounts dynalimit.Amounts) (*admin.BucketRefill, error),
@@ -129,8 +131,8 @@ func (c addition) addTokens(
 
 type bucketTopUpCmd struct{ addition }
 
-// Run adds tokens to limits of the bucket, up to their burst, and prints the tokens before and after. A dry run
-// only prints.
+// Run adds tokens to the named limits of the bucket, up to their burst, and prints the tokens before and after.
+// A dry run prints the expected tokens without a change.
 func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.TopUp, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if n > l.Limit.Burst-l.Remaining { // avoids an overflow of the sum
@@ -142,8 +144,8 @@ func (c bucketTopUpCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 
 type bucketGrantCmd struct{ addition }
 
-// Run adds tokens to the current window of quotas, also beyond their burst, and prints the tokens before and
-// after. It refuses token buckets; a dry run only prints.
+// Run adds tokens to the current window of the named quotas, also beyond their burst, and prints the tokens
+// before and after. It refuses token buckets. A dry run prints the expected tokens without a change.
 func (c bucketGrantCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return c.addTokens(ctx, g, out, admin.Buckets.GrantWindow, func(l dynalimit.LimitStatus, n int64) (int64, error) {
 		if !l.Limit.IsQuota() {
@@ -162,7 +164,7 @@ type bucketResumeCmd struct {
 
 // Validate refuses an empty id of the entity or name of the resource.
 func (c bucketResumeCmd) Validate() error {
-	return cmp.Or(wantWord("id of the entity", c.Entity), wantWord("name of the resource", c.Resource))
+	return cmp.Or(requireWord("id of the entity", c.Entity), requireWord("name of the resource", c.Resource))
 }
 
 // resumeJSON is the end of a pause, as JSON.
@@ -173,8 +175,8 @@ type resumeJSON struct {
 	DryRun   bool   `json:"dry_run"`
 }
 
-// Run ends the pause of the bucket, unless it is a dry run or the bucket is missing. It prints the
-// result.
+// Run ends the pause of the bucket, which other processes notice within 31 s, and prints the result. It changes
+// nothing in a dry run, and if the bucket is missing.
 func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		j := resumeJSON{Entity: c.Entity, Resource: c.Resource, Missing: true, DryRun: c.DryRun}
@@ -193,7 +195,8 @@ func (c bucketResumeCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// printText prints the result of a resume for people.
+// printText prints for people that the pause ended, that the bucket is missing, or that a dry run changed
+// nothing.
 func (j resumeJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(j.Entity), out.Bold(j.Resource))
 	switch {
@@ -206,8 +209,8 @@ func (j resumeJSON) printText(out *term.Output) {
 	}
 }
 
-// endPause ends the pause of the bucket by a limiter that it creates for this. It closes the limiter even if
-// ctx has ended.
+// endPause ends the pause of the bucket, with the reason "by hand", by a limiter that it creates for this. It
+// closes the limiter even if ctx has ended, and returns the errors of both.
 func endPause(ctx context.Context, repo *dynalimit.Repository, entity, resource string) error {
 	limiter, err := dynalimit.New(repo, nil)
 	if err != nil {
@@ -248,9 +251,9 @@ func (b bucketFlags) fillBucket(
 	})
 }
 
-// computeRefill fills j.Limits with the stored bucket's wanted limits: their tokens before a refill and, from
-// would, after it. It sets j.Missing if the bucket does not exist, and fails if the bucket lacks a limit of
-// units.
+// computeRefill appends to j.Limits the stored bucket's wanted limits: their tokens before a refill and, from
+// would, after it. It writes nothing. It sets j.Missing if the bucket does not exist, and fails if the bucket
+// lacks a limit of units.
 func (j *refillJSON) computeRefill(ctx context.Context, repo *dynalimit.Repository, would func(dynalimit.LimitStatus) (int64, bool, error), units map[string]string) error {
 	j.Missing = true
 	for b, err := range bucketsOf(j.Resource, admin.New(repo).Buckets.List(ctx, j.Entity)) {

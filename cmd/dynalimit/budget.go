@@ -28,8 +28,8 @@ type budgetCmd struct {
 	readOnly bool // set by commands that only read
 }
 
-// AfterApply is the parser's hook. It gives each budget command its own copy of the global flags, and binds b
-// so that the command's Run gets it. It never fails.
+// AfterApply is the parser's hook. It sets b.globals to a copy of g, so that changes stay in this command, and
+// binds b so that the command's Run gets it. It never fails.
 func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unparam // required by the parser
 	of := *g
 	b.globals = &of
@@ -40,12 +40,14 @@ func (b *budgetCmd) AfterApply(g *globals, k *kong.Context) error { //nolint:unp
 // closingTime bounds the writes of a keeper after its command.
 const closingTime = 15 * time.Second
 
-// onKeeper calls run with a keeper of the tables, under the author of the changes, and closes it.
+// onKeeper opens a keeper of the two tables that records the caller's identity as author, calls run with it,
+// and closes it in any case. It adds advice to the errors of all three.
 func (b *budgetCmd) onKeeper(ctx context.Context, out *term.Output, run func(*budget.Keeper) error) error {
 	return b.onTables(ctx, out, func(_ *dynamodb.Client, _ string, k *budget.Keeper) error { return run(k) })
 }
 
-// showResult calls get with a keeper and prints its result, as JSON or with print.
+// showResult calls get with a new keeper and shows its result: as JSON with --json, else by a call of print.
+// After an error of get it prints nothing and returns the error with advice.
 func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get func(*budget.Keeper) (T, error), print func(T)) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		value, err := get(k)
@@ -56,8 +58,8 @@ func showResult[T any](ctx context.Context, b *budgetCmd, out *term.Output, get 
 	})
 }
 
-// showExisting is showResult for an organisation or, unless app is "", an app. It fails if that does not
-// exist.
+// showExisting is showResult for an organisation or, unless app is "", an app. It checks first that both exist,
+// and otherwise returns an error without calling get.
 func showExisting[T any](
 	ctx context.Context, b *budgetCmd, out *term.Output, org, app string, get func(*budget.Keeper) (T, error), print func(T),
 ) error {
@@ -69,9 +71,9 @@ func showExisting[T any](
 	}, print)
 }
 
-// onTables opens a keeper, calls run with it and the author of the changes, and closes it in any case. With
-// --create-tables it creates the tables first, and with readOnly its client refuses all writes. It adds advice
-// to errors.
+// onTables opens a keeper, calls run with its client, the author of the changes and the keeper, and closes it
+// in any case. With --create-tables it creates the tables first, and with readOnly the client refuses all
+// writes. It adds advice to errors.
 func (b *budgetCmd) onTables(ctx context.Context, out *term.Output, run func(client *dynamodb.Client, who string, k *budget.Keeper) error) error {
 	o := b.connectOptions(ctx)
 	defer out.Watch(o.Where())()
@@ -116,7 +118,7 @@ func withoutWrites(o *dynamodb.Options) {
 }
 
 // explainError adds the next step to an error and names flags in place of the library's fields. A conflict of
-// credentials gets an exit status of its own. It leaves nil, interrupts and all other errors to
+// credentials becomes a failure with exitConflict. It leaves nil, interrupts and all other errors to
 // globals.explainError.
 func (b *budgetCmd) explainError(ctx context.Context, err error) error {
 	var missing *types.ResourceNotFoundException
@@ -154,6 +156,6 @@ func afterConflict(err error) error {
 	return fmt.Errorf("%w; somebody else changed it at the same time: try again", err)
 }
 
-// beingDeleted reports, by the text of a conflict's error, whether the conflict lasts until a deletion is
-// completed.
+// beingDeleted reports, by the text of a conflict's error, whether the organisation or app is being deleted, so
+// that a retry does not help.
 func beingDeleted(err error) bool { return strings.Contains(err.Error(), "is being deleted") }

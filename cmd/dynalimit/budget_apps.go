@@ -14,7 +14,8 @@ type appsListCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
-// Run prints the apps of an organisation, which must exist.
+// Run prints the apps of an organisation with their own ordering and name, or a hint if it has no apps. It
+// fails if the organisation does not exist.
 func (c appsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, "", func(k *budget.Keeper) ([]appJSON, error) {
 		all := []appJSON{}
@@ -41,7 +42,7 @@ type appsShowCmd struct {
 	App string `arg:"" help:"The app's id."`
 }
 
-// Run prints the configuration of an app.
+// Run prints an app's own configuration, without inherited fields. It fails if the app does not exist.
 func (c appsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		app, err := k.Setup().GetApp(ctx, c.Org, c.App)
@@ -55,12 +56,13 @@ type appsPutCmd struct {
 	policyFlags
 }
 
-// Run creates or changes an app by the given flags. It reads and tries again if another caller
-// changes the app meanwhile. It prints the stored app and its labels without a price.
+// Run creates an app, or changes the fields of the given flags. If another caller changes the app meanwhile, it
+// reads the app again and retries, up to putTries times. It prints the stored app and its labels without a
+// price.
 func (c appsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (appJSON, error) {
 		j := appJSON{Org: c.Org}
-		err := whileOvertaken(ctx, func() error {
+		err := retryOnConflict(ctx, func() error {
 			app, err := appToChange(ctx, k, c.Org, c.App)
 			if err != nil {
 				return err

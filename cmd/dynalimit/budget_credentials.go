@@ -29,7 +29,8 @@ type account struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the organisation itself."`
 }
 
-// asArguments returns the organisation and the app as arguments of another command.
+// asArguments returns the organisation's id and, if set, the app's as arguments of another command, without
+// control characters.
 func (c account) asArguments() string {
 	if c.App == "" {
 		return term.Plain(c.Org)
@@ -45,8 +46,8 @@ func (c account) describe() string {
 	return "the app " + term.Plain(c.App)
 }
 
-// explainMissing adds advice to an error about missing credentials, and returns other errors as
-// they are.
+// explainMissing adds to an error about missing credentials the command that creates them, and returns other
+// errors, and nil, as they are.
 func (c account) explainMissing(err error) error {
 	if errors.Is(err, credentials.ErrNotFound) {
 		return fmt.Errorf("%w; give it some with 'dynalimit budget credentials create %s'", err, c.asArguments())
@@ -54,8 +55,9 @@ func (c account) explainMissing(err error) error {
 	return err
 }
 
-// onCredentials calls run with a keeper and the credentials in the control table, under the author
-// of the changes. keys may be nil for commands that hash nothing.
+// onCredentials calls run with a keeper and the store of credentials in the control table, under the author of
+// the changes, and closes the keeper. Commands that hash nothing pass nil keys; it then generates keys that are
+// stored nowhere.
 func (b *budgetCmd) onCredentials(
 	ctx context.Context, out *term.Output, keys *credentials.KeySet, run func(*budget.Keeper, *credentials.Store) error,
 ) error {
@@ -89,7 +91,8 @@ type credentialsJSON struct {
 	Revoked    time.Time `json:"revoked_at,omitzero"`
 }
 
-// asJSON returns the names of the client for --json, without any state.
+// asJSON returns a result for --json with the ids of client, organisation and app, for the caller to complete
+// with state.
 func (c account) asJSON() credentialsJSON {
 	return credentialsJSON{ClientID: credentials.ClientID(c.Org, c.App), Org: c.Org, App: c.App}
 }
@@ -104,7 +107,8 @@ func momentText(t time.Time) string {
 
 type credentialsShowCmd struct{ account }
 
-// Run prints the state and times of a client's credentials, but no secret.
+// Run prints the client id, whether the credentials are good or revoked, and the times of a client's
+// credentials, without a secret. It fails if the client has no credentials.
 func (c credentialsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		status, err := store.Status(ctx, c.Org, c.App)
@@ -132,8 +136,8 @@ type credentialsCreateCmd struct {
 	keysetFlag
 }
 
-// Run issues the first secret of an organisation or app, and writes it to the file of --out or prints it. It
-// fails if the client has credentials already.
+// Run issues the first secret of an existing organisation or app, and writes it to the file of --out or prints
+// it. If the client has credentials already, it fails with exitConflict.
 func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(k *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		if err := checkExists(ctx, k, c.Org, c.App); err != nil {
@@ -150,7 +154,8 @@ func (c credentialsCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 // graceFlag is a time in whole hours.
 type graceFlag int
 
-// UnmarshalText parses whole hours up to 7 days, such as 24h or 7d. 0 means no grace.
+// UnmarshalText parses a period of whole hours up to 7 days, such as 24h or 7d, and stores the hours. 0 means
+// no grace. Other texts are an error.
 func (g *graceFlag) UnmarshalText(text []byte) error {
 	if string(text) == "0" {
 		*g = 0
@@ -171,8 +176,8 @@ type credentialsRotateCmd struct {
 	keysetFlag
 }
 
-// Run issues another secret, and writes it to the file of --out or prints it. The one before stays valid until
-// the end of --grace.
+// Run issues another secret, and writes it to the file of --out or prints it. The current one stays valid until
+// the end of --grace, and an older one ends at once. It fails without credentials.
 func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return c.issueSecret(ctx, b, out, c.handover, c.keysetFlag, func(_ *budget.Keeper, store *credentials.Store, j *credentialsJSON) (credentials.Issued, error) {
 		rotation, err := store.Rotate(ctx, c.Org, c.App, int(c.Grace))
@@ -181,8 +186,9 @@ func (c credentialsRotateCmd) Run(ctx context.Context, b *budgetCmd, out *term.O
 	})
 }
 
-// issueSecret calls do to issue a secret, writes the secret to the file of --out or prints it, and prints the
-// result. It opens the file before, so that no secret is lost, and removes it if it stays empty.
+// issueSecret calls do to issue a secret, fetches it, and writes it to the file of --out or prints it. It opens
+// the file before the call, so that no secret is lost, and removes the file if it stays empty. do may set
+// further fields of the printed result.
 func (c account) issueSecret(
 	ctx context.Context, b *budgetCmd, out *term.Output, to handover, with keysetFlag,
 	do func(*budget.Keeper, *credentials.Store, *credentialsJSON) (credentials.Issued, error),
@@ -214,8 +220,8 @@ func (c account) issueSecret(
 	})
 }
 
-// explainUndecided adds advice to an error of an unavailable store, after which the secret may or may not
-// exist. It returns other errors as they are.
+// explainUndecided adds to an error of an unavailable store, after which the secret may or may not exist, the
+// command that checks it. It returns other errors as they are.
 func (c account) explainUndecided(err error) error {
 	if errors.Is(err, credentials.ErrUnavailable) {
 		return fmt.Errorf("%w; check with 'dynalimit budget credentials show %s': if a secret was made, nobody has it, and 'rotate' makes another", err, c.asArguments())
@@ -223,8 +229,9 @@ func (c account) explainUndecided(err error) error {
 	return err
 }
 
-// fetchSecret retrieves the issued secret by its one-time token, even after ctx ends, and returns it. It writes
-// a JSON object with client_id and client_secret to the receiver. An error says how to replace the lost secret.
+// fetchSecret retrieves the issued secret by its one-time token, even after ctx ends, and returns it. It also
+// writes a JSON object with client_id and client_secret to the receiver. An error says how to replace the lost
+// secret.
 func (c account) fetchSecret(ctx context.Context, store *credentials.Store, token credentials.Secret, to *receiver) (credentials.Secret, error) {
 	got, err := store.Retrieve(context.WithoutCancel(ctx), c.Org, c.App, token)
 	if err == nil {
@@ -239,8 +246,8 @@ func (c account) fetchSecret(ctx context.Context, store *credentials.Store, toke
 	return got.Secret, nil
 }
 
-// printSecret prints for people that a secret was made, the secret or its file, and how long the one before
-// works. It warns if the oldest secret ended because of it.
+// printSecret prints for people that a secret was made, the client id, and until when the one before works.
+// secret is the secret or the description of its file. It warns if the oldest secret ended because of it.
 func (c account) printSecret(out *term.Output, j credentialsJSON, secret string) {
 	fmt.Fprintf(out, "Made a secret for %s. Nobody can read it again.\n", out.Bold(c.describe()))
 	printFields(out, "client id", j.ClientID, "secret", secret, "one before until", momentText(j.GraceUntil))
@@ -254,8 +261,8 @@ type credentialsRevokeCmd struct {
 	asks
 }
 
-// Run ends all credentials and tokens of the client, after a confirmation. It changes nothing if
-// they are revoked already.
+// Run ends all credentials and tokens of the client, after a confirmation; other processes notice within 30 s.
+// If they are revoked already it prints since when, and changes nothing. It fails without credentials.
 func (c credentialsRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		before, err := store.Status(ctx, c.Org, c.App)

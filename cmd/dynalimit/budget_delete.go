@@ -18,7 +18,8 @@ type orgsDeleteCmd struct {
 	destroys
 }
 
-// Run deletes an organisation with its apps and credentials, after a confirmation. A dry run only prints.
+// Run deletes an organisation with its apps and credentials, after a confirmation, and continues an interrupted
+// deletion without one. A dry run prints the objects to delete and changes nothing.
 func (c orgsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{Org: c.Org}, c.destroys)
 }
@@ -29,7 +30,8 @@ type appsDeleteCmd struct {
 	destroys
 }
 
-// Run deletes an app with its credentials, after a confirmation. A dry run only prints.
+// Run deletes an app with its credentials, after a confirmation, and continues an interrupted deletion without
+// one. A dry run prints the objects to delete and changes nothing.
 func (c appsDeleteCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.deleteAccount(ctx, out, account{c.Org, c.App}, c.destroys)
 }
@@ -43,7 +45,8 @@ type deletionJSON struct {
 }
 
 // deleteAccount deletes an organisation or an app with its credentials, after a confirmation, and prints the
-// result. It continues an interrupted deletion without asking. A dry run only prints.
+// result. If it is gone or being deleted it asks nothing and deletes the rest. A dry run prints the deletion
+// without doing it; a failure tells how to continue.
 func (b *budgetCmd) deleteAccount(ctx context.Context, out *term.Output, of account, how destroys) error {
 	return b.onCredentials(ctx, out, nil, func(k *budget.Keeper, store *credentials.Store) error {
 		d, err := of.findDoomed(ctx, k)
@@ -103,8 +106,8 @@ func (c account) findDoomed(ctx context.Context, k *budget.Keeper) (doomed, erro
 	return d, err
 }
 
-// readDoomed counts the organisation's apps in d.apps; for an app it only checks that the app exists. It fails
-// with budget.ErrNotFound if the app or organisation does not exist.
+// readDoomed adds the number of the organisation's apps to d.apps; for an app it only checks that the app
+// exists. It fails with budget.ErrNotFound if the app or organisation does not exist.
 func (d *doomed) readDoomed(ctx context.Context, k *budget.Keeper) error {
 	if d.App != "" {
 		_, err := k.Setup().GetApp(ctx, d.Org, d.App)

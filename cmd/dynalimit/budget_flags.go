@@ -16,7 +16,8 @@ import (
 // dayFlag is a day in the library's form, 20260123. The commands print 2026-01-23.
 type dayFlag string
 
-// UnmarshalText parses a day such as 20260131, 2026-01-31 or Sat 2026-01-31, and stores it as 20260131.
+// UnmarshalText parses a day such as 20260131, 2026-01-31 or Sat 2026-01-31, and stores it as 20260131. Other
+// texts are an error.
 func (d *dayFlag) UnmarshalText(text []byte) error {
 	for _, layout := range []string{"20060102", time.DateOnly, "Mon " + time.DateOnly} {
 		if t, err := time.Parse(layout, string(text)); err == nil {
@@ -27,7 +28,8 @@ func (d *dayFlag) UnmarshalText(text []byte) error {
 	return fmt.Errorf("%q is not a day: write it like 2026-01-31 or 20260131", text)
 }
 
-// upperWord returns text in upper case if it is one of words, in any case. Otherwise it returns an error.
+// upperWord returns text in upper case if it is one of words, which are lower-case. The case of text does not
+// matter. Otherwise it returns "" and an error that lists words.
 func upperWord(text []byte, words ...string) (string, error) {
 	if word := strings.ToLower(string(text)); slices.Contains(words, word) {
 		return strings.ToUpper(word), nil
@@ -37,7 +39,7 @@ func upperWord(text []byte, words ...string) (string, error) {
 
 type scopeFlag budget.Scope
 
-// UnmarshalText parses org or app, in any case, and refuses other words.
+// UnmarshalText stores org or app, typed in any case, in upper case. Other words are an error and store "".
 func (s *scopeFlag) UnmarshalText(text []byte) error {
 	word, err := upperWord(text, "org", "app")
 	*s = scopeFlag(word)
@@ -81,14 +83,14 @@ var days = regexp.MustCompile(`\b20[0-9]{6}\b`)
 // datedError is an error with its days in the printed form.
 type datedError struct{ error }
 
-// Error returns the text of the error, with days such as 20260131 as dates for people.
+// Error returns the text of the error, with each day such as 20260131 written as 2026-01-31.
 func (e datedError) Error() string { return days.ReplaceAllStringFunc(e.error.Error(), dateOf) }
 
 // Unwrap returns the error with days in the library's form.
 func (e datedError) Unwrap() error { return e.error }
 
-// withDates makes an error about an invalid day print days as dates, such as 2026-01-31. It returns other
-// errors as they are.
+// withDates wraps an error about an invalid day so that its text has days such as 2026-01-31 instead of
+// 20260131. It returns other errors, and nil, as they are.
 func withDates(err error) error {
 	if slices.Contains([]string{"--day", "--before", "--to and --days"}, flagOf(err)) {
 		return datedError{err}
@@ -96,8 +98,8 @@ func withDates(err error) error {
 	return err
 }
 
-// checkInOrdering returns an error that names the first label outside the ordering, or nil. It skips empty
-// labels.
+// checkInOrdering returns an error that names the first of labels that is not in ordering, with advice, or nil.
+// It skips empty labels.
 func checkInOrdering(labels []string, ordering []string) error {
 	for _, label := range labels {
 		if label != "" && !slices.Contains(ordering, label) {
@@ -108,5 +110,5 @@ func checkInOrdering(labels []string, ordering []string) error {
 	return nil
 }
 
-// sortedKeys returns the keys of a map in order.
+// sortedKeys returns the keys of a map, sorted, as a new slice.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -25,7 +25,8 @@ type keyJSON struct {
 
 type keysListCmd struct{}
 
-// Run prints the provisioning keys, without their secrets.
+// Run prints the provisioning keys without their secrets: name, organisation or "all", creation time and
+// author. Without keys it prints how to create one.
 func (keysListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		all, err := store.ListKeys(ctx)
@@ -53,8 +54,9 @@ type keysCreateCmd struct {
 	keysetFlag
 }
 
-// Run creates a provisioning key and writes its secret to the file of --out, or prints it. It opens
-// the file before it creates the key.
+// Run creates a provisioning key and writes its secret to the file of --out, or prints it. It opens the file
+// before it creates the key, and removes the file if it stays empty. If the secret cannot be written, the error
+// names the command that revokes the key.
 func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	keys, err := c.loadKeys(ctx, b.globals)
 	if err != nil {
@@ -84,8 +86,8 @@ func (c keysCreateCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
-// createKey stores a new key and returns it with its secret. It is for one organisation if --org names it, else
-// for all.
+// createKey stores a new key under the name of the argument and returns it with its secret. The key is for one
+// organisation if --org names it, else for all. The store's error passes.
 func (c keysCreateCmd) createKey(ctx context.Context, store *credentials.Store) (credentials.NewKey, error) {
 	if c.Org == "" {
 		return store.CreateKey(ctx, c.Name)
@@ -106,7 +108,8 @@ type keysRevokeCmd struct {
 	asks
 }
 
-// Run ends a provisioning key, after a confirmation.
+// Run ends a provisioning key, after a confirmation; other processes refuse it within 30 s. It fails if no key
+// has the name or the user declines.
 func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onCredentials(ctx, out, nil, func(_ *budget.Keeper, store *credentials.Store) error {
 		key, err := c.findKey(ctx, store)
@@ -125,7 +128,8 @@ func (c keysRevokeCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) 
 	})
 }
 
-// findKey returns the key named by the argument. It fails if it does not exist.
+// findKey returns the provisioning key named by the argument, without its secret. It reads all keys, and
+// returns an error with advice if none has the name.
 func (c keysRevokeCmd) findKey(ctx context.Context, store *credentials.Store) (credentials.ProvisioningKey, error) {
 	all, err := store.ListKeys(ctx)
 	if err != nil {

@@ -30,8 +30,8 @@ type keysetCreateCmd struct {
 	changes
 }
 
-// Run writes a new signing key and a new pepper to the file of --out, which must not exist. A dry
-// run writes nothing.
+// Run writes a new signing key and a new pepper to the new file of --out, readable by its owner only, and
+// prints their ids. It fails if the file exists. A dry run checks and prints, and writes nothing.
 func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	keys, err := credentials.NewKeySet(nil, now(ctx))
 	if err != nil {
@@ -56,7 +56,8 @@ func (c keysetCreateCmd) Run(ctx context.Context, out *term.Output) error {
 	})
 }
 
-// writeKeys replaces the file at path by the keys, atomically, readable by its owner only.
+// writeKeys replaces the file at path by the document of the keys, atomically, readable by its owner only.
+// After a failure the file keeps its old keys.
 func writeKeys(path string, keys *credentials.KeySet) error {
 	err := writeFileAtomically(path, 0o600, func(to io.Writer) error {
 		_, err := io.WriteString(to, keys.Document().Reveal()+"\n")
@@ -74,9 +75,9 @@ type keysetRotateCmd struct {
 	changes
 }
 
-// Run adds a signing key and a pepper to the file. They are in use from credentials.KeyDelay on, so that
-// services can load them first. It drops signing keys replaced more than --longest ago. A dry run writes
-// nothing.
+// Run adds a signing key and a pepper to the file, in use from credentials.KeyDelay on, so that services can
+// load them first. It drops signing keys replaced more than --longest ago, and prints the new ids. A dry run
+// writes nothing.
 func (c keysetRotateCmd) Run(ctx context.Context, out *term.Output) error {
 	longest, err := notation.ParsePeriod(c.Longest)
 	if err != nil {

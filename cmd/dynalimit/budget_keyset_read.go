@@ -28,8 +28,9 @@ const vaultPrefix = "secretsmanager:"
 // vaultTime bounds one read of such a secret.
 const vaultTime = 15 * time.Second
 
-// keyLoader returns a loader of the document of --keyset, and how often to reload it: a file every 10 s, a
-// secret every minute. It fails if --keyset names no secret after its prefix, or AWS cannot be configured.
+// keyLoader returns a loader of the unparsed document of --keyset, and the reload interval: 10 s for a file, a
+// minute for an AWS secret. It reads nothing yet. It fails if the secret has no name, or AWS cannot be
+// configured.
 func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials.KeyLoader, every time.Duration, err error) {
 	name, vault := strings.CutPrefix(f.Keyset, vaultPrefix)
 	switch {
@@ -50,8 +51,8 @@ func (f keysetFlag) keyLoader(ctx context.Context, g *globals) (load credentials
 	}, time.Minute, nil
 }
 
-// loadKeys loads the key set from the file or secret of --keyset, or from the environment variable.
-// It fails if neither is set.
+// loadKeys reads and parses the key set from the file or AWS secret of --keyset, or without it from the
+// environment variable. Missing, unreadable and malformed keys are an error.
 func (f keysetFlag) loadKeys(ctx context.Context, g *globals) (*credentials.KeySet, error) {
 	if f.Keyset == "" {
 		if os.Getenv(keysetVariable) == "" {
@@ -78,8 +79,8 @@ func (f keysetFlag) loadKeys(ctx context.Context, g *globals) (*credentials.KeyS
 	return keys, nil
 }
 
-// explainUnread adds advice to an error of reading the file or secret of --keyset. The error of a file becomes
-// bad input, without the repeated path.
+// explainUnread adds advice to an error of reading the file or AWS secret of --keyset. The error of a file
+// becomes bad input, which names the path once.
 func (f keysetFlag) explainUnread(err error) error {
 	if strings.HasPrefix(f.Keyset, vaultPrefix) {
 		return fmt.Errorf("%w; name the secret or give its ARN, and be allowed secretsmanager:GetSecretValue on it", err)
@@ -87,8 +88,8 @@ func (f keysetFlag) explainUnread(err error) error {
 	return badInput("%s cannot be read: %w; name the keeper's file of keys", term.Plain(f.Keyset), withoutPath(err))
 }
 
-// warnOfMode logs a warning if every user of the machine may access the file of --keyset. It does nothing on
-// Windows, for a secret of AWS, and without --keyset.
+// warnOfMode logs a warning with the fix if users other than the owner and group have any access to the file of
+// --keyset. It does nothing on Windows, for an AWS secret, and without --keyset.
 func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 	if f.Keyset == "" || strings.HasPrefix(f.Keyset, vaultPrefix) {
 		return
@@ -98,8 +99,8 @@ func (f keysetFlag) warnOfMode(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// loadKeysFile loads the keys from the file at path. It refuses an empty path and a secret of AWS Secrets
-// Manager.
+// loadKeysFile reads and parses the keys of the file at path. It returns bad input for an empty path, an AWS
+// secret, and a file that cannot be read or parsed.
 func loadKeysFile(ctx context.Context, path string) (*credentials.KeySet, error) {
 	switch {
 	case path == "":

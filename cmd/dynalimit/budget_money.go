@@ -5,7 +5,8 @@ import "github.com/dynalimit/dynalimit/internal/notation"
 // dollars is an amount in flags and output, in micro-dollars.
 type dollars int64
 
-// UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165, into micro-dollars.
+// UnmarshalText parses dollars with up to six decimals, such as 12.50 or $0.0165, and stores them as
+// micro-dollars. A malformed text is an error.
 func (d *dollars) UnmarshalText(text []byte) error {
 	n, err := notation.ParseDollars(string(text))
 	*d = dollars(n)
@@ -16,7 +17,8 @@ func (d *dollars) UnmarshalText(text []byte) error {
 // thousands: $8,252.508.
 func (d dollars) String() string { return notation.GroupedDollars(int64(d)) }
 
-// inMicros converts dollars by label to micro-dollars. It returns nil for an empty map.
+// inMicros copies amounts by label into a map of plain micro-dollars; dollars holds them already. It returns
+// nil for an empty map.
 func inMicros(amounts map[string]dollars) map[string]int64 {
 	if len(amounts) == 0 {
 		return nil

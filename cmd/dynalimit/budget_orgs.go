@@ -45,9 +45,9 @@ type appJSON struct {
 	Unpriced []string `json:"unpriced,omitempty"`
 }
 
-// printPolicy prints the fields that organisations and apps share, if set, with quotas in dollars a day. It
-// adds advice for each label of unpriced, which has no model with a price. more are further pairs of name and
-// value, printed last.
+// printPolicy prints the fields of p that organisations and apps share, if set, with quotas in dollars a day.
+// It adds advice for each label of unpriced, which has no model with a price. more are further pairs of name
+// and value, printed last.
 func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...string) {
 	facts := []string{
 		"name", p.Name, "ordering", strings.Join(p.Ordering, " → "),
@@ -64,8 +64,8 @@ func printPolicy(out *term.Output, p budget.App, unpriced []string, more ...stri
 	printFields(out, append(facts, more...)...)
 }
 
-// unpricedLabels returns the labels of an organisation or app that are skipped because their models have no
-// price. It is called after a change, and its error says that the change is written.
+// unpricedLabels returns the labels of an organisation or, unless app is "", of an app, without a priced model;
+// recommendations skip them. Call it after a change: its error says that the change is written.
 func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]string, error) {
 	totals, err := k.Totals(ctx, org, app, "")
 	if err != nil {
@@ -80,7 +80,7 @@ func unpricedLabels(ctx context.Context, k *budget.Keeper, org, app string) ([]s
 	return labels, nil
 }
 
-// namedSuffix returns a dimmed name for the end of a line, or "" without a name.
+// namedSuffix returns two spaces and the dimmed name, for the end of a line, or "" without a name.
 func namedSuffix(out *term.Output, name string) string {
 	if name == "" {
 		return ""
@@ -98,14 +98,16 @@ func joinPairs[V any](values map[string]V, show func(V) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// printText prints the configuration of an organisation for people.
+// printText prints the configuration of an organisation for people, with its time zone, the scope of its
+// quotas, and its labels without a price.
 func (j orgJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, budget.App{Name: j.Name, Ordering: j.Ordering, Quotas: j.Quotas, Models: j.Models, TightPercent: j.TightPercent}, j.Unpriced,
 		"counted", j.Timezone+", per "+strings.ToLower(string(j.Scope)))
 }
 
-// printText prints the configuration of an app for people, or that it inherits everything.
+// printText prints an app's own configuration for people, with its labels without a price. Without ordering,
+// quotas and models it says that the app inherits everything.
 func (j appJSON) printText(out *term.Output) {
 	fmt.Fprintf(out, "%s\n", out.Bold(j.ID))
 	printPolicy(out, j.App, j.Unpriced)
@@ -116,7 +118,7 @@ func (j appJSON) printText(out *term.Output) {
 
 type orgsListCmd struct{}
 
-// Run prints all organisations, sorted by id.
+// Run prints all organisations with their ordering and name, sorted by id, or a hint without organisations.
 func (orgsListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) ([]budget.Org, error) {
 		all, err := collectAll(k.Setup().Orgs(ctx))
@@ -136,7 +138,7 @@ type orgsShowCmd struct {
 	Org string `arg:"" help:"The organisation's id."`
 }
 
-// Run prints the configuration of an organisation.
+// Run prints the configuration of an organisation. It fails if the organisation does not exist.
 func (c orgsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
 		j.Org, err = k.Setup().GetOrg(ctx, c.Org)
@@ -153,8 +155,8 @@ type policyFlags struct {
 	Tight    int                `help:"Percent of a quota where mode TIGHT begins." placeholder:"PERCENT"`
 }
 
-// applyFlags overwrites the fields for given flags. It adds quotas and models to the old ones, and
-// leaves the rest.
+// applyFlags overwrites the fields of given flags. Quotas, in micro-dollars, and models it adds to the old ones
+// by label, in new maps. Fields without a flag stay.
 func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[string]int64, models *map[string]string, tight *int) {
 	if f.Name != "" {
 		*name = f.Name
@@ -168,8 +170,8 @@ func (f policyFlags) applyFlags(name *string, ordering *[]string, quotas *map[st
 	}
 }
 
-// orgToChange returns the stored organisation, or else a new one. PutOrg refuses the new one if another caller
-// creates it first.
+// orgToChange returns the stored organisation, or else an unstored new one with only its id and
+// budget.NoVersion. PutOrg refuses the new one if another caller creates it first.
 func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, error) {
 	org, err := k.Setup().GetOrg(ctx, id)
 	if errors.Is(err, budget.ErrNotFound) {
@@ -178,8 +180,9 @@ func orgToChange(ctx context.Context, k *budget.Keeper, id string) (budget.Org, 
 	return org, err
 }
 
-// appToChange returns the stored app, or else a new one. PutApp refuses the new one if another caller creates
-// it first. An app with calls but without a configuration counts as new.
+// appToChange returns the stored app, or else an unstored new one with only its id and budget.NoVersion. PutApp
+// refuses the new one if another caller creates it first. An app with calls but without a configuration counts
+// as new.
 func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.App, error) {
 	app, err := k.Setup().GetApp(ctx, org, id)
 	if errors.Is(err, budget.ErrNotFound) || err == nil && app.Version == 0 { // a call registered it, without a PUT
@@ -191,10 +194,10 @@ func appToChange(ctx context.Context, k *budget.Keeper, org, id string) (budget.
 // putTries is the maximal number of retries of a change that others overtake.
 const putTries = 20
 
-// whileOvertaken runs change, which reads, changes and writes. If another caller writes first, it repeats
-// change after a pause, up to putTries times and until ctx ends. It returns the last error, at once if the
-// object is being deleted.
-func whileOvertaken(ctx context.Context, change func() error) error {
+// retryOnConflict runs change, which reads, changes and writes. If another caller writes first, it repeats
+// change after a pause, up to putTries times and until ctx ends. It returns the last error, and does not repeat
+// if the object is being deleted.
+func retryOnConflict(ctx context.Context, change func() error) error {
 	pause := ddb.Backoff{First: 20 * time.Millisecond, Most: time.Second}
 	for n := 0; ; n++ {
 		err := change()
@@ -225,7 +228,8 @@ type orgsPutCmd struct {
 	Sticky   *bool     `help:"Keep a record of the label in use. Default: it is kept." negatable:""`
 }
 
-// applyChanges overwrites the fields of org for given flags, and leaves the rest.
+// applyChanges overwrites the fields of org for given flags, and leaves the rest. It adds quotas and models to
+// the old ones by label.
 func (c orgsPutCmd) applyChanges(org *budget.Org) {
 	c.applyFlags(&org.Name, &org.Ordering, &org.Quotas, &org.Models, &org.TightPercent)
 	if c.Timezone != "" {
@@ -242,11 +246,12 @@ func (c orgsPutCmd) applyChanges(org *budget.Org) {
 	}
 }
 
-// Run creates or changes an organisation by the given flags. It reads and tries again if another
-// caller changes it meanwhile. It prints the stored organisation and its labels without a price.
+// Run creates an organisation, or changes the fields of the given flags. If another caller changes it
+// meanwhile, it reads the organisation again and retries, up to putTries times. It prints the stored
+// organisation and its labels without a price.
 func (c orgsPutCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (j orgJSON, err error) {
-		err = whileOvertaken(ctx, func() error {
+		err = retryOnConflict(ctx, func() error {
 			org, err := orgToChange(ctx, k, c.Org)
 			if err != nil {
 				return err

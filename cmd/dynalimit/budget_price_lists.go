@@ -19,7 +19,8 @@ type priceListFlags struct {
 	Accept   []string `help:"Models to take although they are held back." placeholder:"MODEL"`
 }
 
-// listSource returns the source of the price list: a URL, a file, or the default URL.
+// listSource returns the source of the price list: an http or https URL, the URL of LiteLLM's list without an
+// argument, else a file. It opens nothing.
 func (f priceListFlags) listSource() pricefeed.Source {
 	switch scheme, _, ok := strings.Cut(f.Source, "://"); {
 	case f.Source == "":
@@ -45,12 +46,14 @@ func (f priceListFlags) loadList(ctx context.Context) (list prices.List, err err
 	return list, nil
 }
 
-// importOptions returns the name of --list and the models of --accept, for an import or its review.
+// importOptions returns the options of an import or its review: the name of --list, and the models of --accept,
+// which are taken although held back.
 func (f priceListFlags) importOptions() budget.PriceImport {
 	return budget.PriceImport{List: f.Name, Accept: f.Accept}
 }
 
-// printReview prints the changes that an import of the list would make. It stores nothing.
+// printReview loads the list and prints the changes that an import would make, and the prices held back. It
+// stores nothing.
 func (f priceListFlags) printReview(ctx context.Context, k *budget.Keeper, out *term.Output) error {
 	list, err := f.loadList(ctx)
 	if err != nil {
@@ -69,8 +72,8 @@ type pricesImportCmd struct {
 	changes
 }
 
-// Run stores the accepted prices of a list and prints a report. A dry run only prints it. After an
-// error it says how many prices are stored already.
+// Run loads a price list, stores its changed and plausible prices, and prints them with those held back. A dry
+// run stores nothing. After an error it says how many prices are stored already.
 func (c pricesImportCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		if c.DryRun {
@@ -104,8 +107,8 @@ var heldWords = map[string]string{
 	"by_hand": "the price in force was put by hand",
 }
 
-// printText prints the accepted prices and the held ones with their reason, then the numbers of unchanged and
-// skipped rows. taken is the word for an accepted price, and last is advice for the end.
+// printText prints the accepted prices and those held back with the reason, then the numbers of unchanged
+// prices and of skipped rows. taken is the text before an accepted price, and last is advice for the end.
 func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	for _, c := range j.Accepted {
 		fmt.Fprintf(out, "%s: %s\n", taken, changeText(c))
@@ -120,8 +123,8 @@ func (j priceReportJSON) printText(out *term.Output, taken, last string) {
 	fmt.Fprintf(out, "Unchanged: %d. Rows of the list that are no prices of tokens: %d. %s\n", len(j.Unchanged), len(j.Skipped), last)
 }
 
-// changeText formats a price change as one line: the model, its scope if any, and the rates before and after.
-// The start of the new rates follows, in UTC.
+// changeText formats a price change as one line: the model, its scope if any, and the rates before and after in
+// dollars a million tokens. The start of the new rates follows, in UTC.
 func changeText(c budget.PriceChange) string {
 	text := c.Model
 	if c.Scope != "" {

@@ -69,14 +69,15 @@ type pricesListCmd struct {
 	Model string `arg:"" optional:"" help:"A model's id, or a part of one. Default: all."`
 }
 
-// matchesModel reports whether the argument selects a model: by a part of its id, or by its id with a version
-// or a prefix. An empty argument selects all models.
+// matchesModel reports whether the argument selects a model: one of the argument and the model's id contains
+// the other. An empty argument selects all models.
 func (c pricesListCmd) matchesModel(model string) bool {
 	return strings.Contains(model, c.Model) || strings.Contains(c.Model, model)
 }
 
 // findPrices returns the prices of matching models, each with the stored info of its model. The stored prices
-// come first, sorted by model, then the built-in ones, also those that a stored price replaces.
+// come first, sorted by model, then the built-in ones, including those that a stored price replaces. The result
+// is never nil without an error.
 func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]priceJSON, error) {
 	all := []priceJSON{}
 	told := map[string]budget.ModelInfo{}
@@ -103,8 +104,8 @@ func (c pricesListCmd) findPrices(ctx context.Context, k *budget.Keeper) ([]pric
 	return all, nil
 }
 
-// Run prints the stored and the built-in prices of the models that the argument matches, or of all models
-// without it.
+// Run prints the stored prices, then the built-in ones, of the models that the argument matches, or of all
+// models without it. Without a match it prints how to store a price.
 func (c pricesListCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) ([]priceJSON, error) { return c.findPrices(ctx, k) }, func(all []priceJSON) {
 		if len(all) == 0 {
@@ -150,7 +151,8 @@ func (c pricesSetCmd) flagPrice() (prices.Price, error) {
 	return p, err
 }
 
-// Run stores the price of the flags for a model.
+// Run stores the price of the flags for a model, for all organisations, and prints it. Stored prices with
+// another start stay beside it; one with the same start is replaced.
 func (c pricesSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		p, err := c.flagPrice()
@@ -166,8 +168,8 @@ type pricesResetCmd struct {
 	Model string `arg:"" help:"The model's id."`
 }
 
-// Run removes the stored prices of a model, so that the built-in price applies. It fails if nothing
-// is stored.
+// Run removes all stored prices of a model, so that the built-in price applies, and prints that. It fails if no
+// price is stored.
 func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (priceJSON, error) {
 		rows, err := k.Prices().Get(ctx, c.Model)
@@ -181,8 +183,8 @@ func (c pricesResetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output)
 	}, func(priceJSON) { fmt.Fprintf(out, "%s has no stored price any more.\n", c.Model) })
 }
 
-// infoText formats the tier, family and description of a ModelInfo as one line, separated by commas. It omits
-// empty ones, and returns "" if all are empty.
+// infoText returns the tier, family and description of a model in one line, separated by commas, without empty
+// ones. It is "" if all are empty.
 func infoText(i budget.ModelInfo) string {
 	said := []string{i.Tier, i.Family, i.Description}
 	return term.Plain(strings.Join(slices.DeleteFunc(said, func(s string) bool { return s == "" }), ", "))

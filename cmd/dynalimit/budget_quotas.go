@@ -36,16 +36,17 @@ type quotasShowCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the organisation."`
 }
 
-// Run prints the quotas in force and the rest of today.
+// Run prints for each label of an organisation or app the quota in force and the rest of today, in dollars. It
+// fails if the organisation or app does not exist.
 func (c quotasShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (quotasJSON, error) {
 		return quotasInForce(ctx, k, c.Org, c.App)
 	}, func(j quotasJSON) { j.printText(out) })
 }
 
-// quotasInForce returns the quotas and the rest of today of an organisation, or of an app unless it is "", in
-// micro-dollars. The rest is negative beyond the quota. Inherited is set if the app has no quotas of its own,
-// or the organisation's scope ignores them.
+// quotasInForce returns each label's daily quota, rest of today and status, of an organisation or, unless app
+// is "", of an app. Amounts are micro-dollars; the rest is negative beyond the quota. Inherited is set if the
+// app's own quotas are missing or ignored.
 func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quotasJSON, error) {
 	j := quotasJSON{Org: org, App: app, Inherited: app != "", Labels: []quotaJSON{}}
 	o, err := k.Setup().GetOrg(ctx, org)
@@ -69,7 +70,8 @@ func quotasInForce(ctx context.Context, k *budget.Keeper, org, app string) (quot
 	return j, nil
 }
 
-// printText prints the quota and the rest of each label for people.
+// printText prints the quota and the rest of each label in dollars for people, and whether the app inherits
+// them from the organisation.
 func (j quotasJSON) printText(out *term.Output) {
 	whose := j.Org
 	if j.App != "" {
@@ -99,19 +101,20 @@ func (c quotasSetCmd) Validate() error {
 	return nil
 }
 
-// Run sets the named quotas and prints those in force. It reads and tries again if another caller
-// changes them meanwhile.
+// Run sets the named quotas of the organisation, or of one app with --app, and prints the quotas in force
+// there. If another caller changes them meanwhile, it reads them again and retries.
 func (c quotasSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (quotasJSON, error) {
-		if err := whileOvertaken(ctx, func() error { return c.putQuotas(ctx, k) }); err != nil {
+		if err := retryOnConflict(ctx, func() error { return c.putQuotas(ctx, k) }); err != nil {
 			return quotasJSON{}, err
 		}
 		return quotasInForce(ctx, k, c.Org, c.App)
 	}, func(j quotasJSON) { j.printText(out) })
 }
 
-// putQuotas stores the quotas at the app if --app is given, else at the organisation. It refuses
-// labels outside the orderings. It keeps the quotas of other labels.
+// putQuotas reads the organisation, or the app with --app, and stores the named quotas there once, without a
+// retry. It keeps the quotas of other labels, and refuses labels outside the orderings. It fails with
+// budget.ErrConflict if another caller writes between.
 func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	org, err := k.Setup().GetOrg(ctx, c.Org)
 	if err != nil {
@@ -128,8 +131,8 @@ func (c quotasSetCmd) putQuotas(ctx context.Context, k *budget.Keeper) error {
 	return err
 }
 
-// checkLabels returns an error if a label of --quota is in no ordering: neither the organisation's nor one of
-// its apps'. It reads the apps for that.
+// checkLabels returns an error if a label of the command is in no ordering: neither org's nor one of its stored
+// apps'. It reads all apps for that.
 func (c quotasSetCmd) checkLabels(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	ordering := slices.Clone(org.Ordering)
 	for app, err := range k.Setup().Apps(ctx, c.Org) {
@@ -143,8 +146,8 @@ func (c quotasSetCmd) checkLabels(ctx context.Context, k *budget.Keeper, org bud
 	return checkInOrdering(sortedKeys(c.Quota), ordering)
 }
 
-// putAppQuotas stores the quotas at the app. It keeps the app's other quotas or, if the app has none, copies
-// those of the organisation. It fails if the organisation's scope is ORG, because it then ignores quotas of
+// putAppQuotas stores the named quotas at the app, which it creates if missing. It keeps the app's other quotas
+// or, without any, copies those of the organisation. It fails if the organisation's scope ignores quotas of
 // apps, and for a label outside the ordering.
 func (c quotasSetCmd) putAppQuotas(ctx context.Context, k *budget.Keeper, org budget.Org) error {
 	if org.Scope == budget.ScopeOrg {
@@ -170,8 +173,8 @@ func orderingOf(app budget.App, org budget.Org) []string {
 	return org.Ordering
 }
 
-// quotasOf returns an app's quotas, in micro-dollars by label. If it has none, it returns a new map with those
-// of the organisation for the labels of the app's ordering.
+// quotasOf returns an app's own quotas, in micro-dollars by label: the map itself. Without any it returns a new
+// map with those of the organisation for the labels of the app's ordering.
 func quotasOf(app budget.App, org budget.Org) map[string]int64 {
 	if len(app.Quotas) > 0 {
 		return app.Quotas

@@ -11,8 +11,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// collectAll returns all elements of a sequence, or the first error. The slice is never nil without
-// an error.
+// collectAll reads a sequence to its end and returns its elements, or nil and the first error. Without an error
+// the slice is never nil.
 func collectAll[T any](all iter.Seq2[T, error]) ([]T, error) {
 	out := []T{}
 	for v, err := range all {
@@ -41,8 +41,8 @@ type recommendJSON struct {
 	labels  []prices.LabelStatus
 }
 
-// Run prints the recommended label and model of an app. Without --create-tables it writes nothing, unlike a
-// service, which records the label.
+// Run prints the label, model and reason that a service would now get for an app, each label's spend, and the
+// reset time. Without --create-tables it writes nothing, unlike a service, which records the label.
 func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	b.readOnly = !b.CreateTables
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (recommendJSON, error) {
@@ -59,7 +59,8 @@ func (c recommendCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) e
 	})
 }
 
-// checkExists returns an error if the organisation or, unless app is "", its app does not exist.
+// checkExists reads the organisation and, unless app is "", its app, and returns an error if one does not exist
+// or cannot be read.
 func checkExists(ctx context.Context, k *budget.Keeper, org, app string) error {
 	_, err := k.Setup().GetOrg(ctx, org)
 	if err == nil && app != "" {

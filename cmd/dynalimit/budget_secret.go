@@ -24,8 +24,9 @@ type receiver struct {
 	file *os.File // nil without a file
 }
 
-// prepareReceiver creates the file of --out, for its owner only, before the secret exists, so that no secret is
-// lost. It fails if the file exists. A dry run only checks that, and --show needs no file.
+// prepareReceiver creates the file of --out, readable by its owner only, before the secret exists, so that no
+// secret is lost. It fails if the file exists or has no name. In a dry run it only checks that, and with --show
+// it does nothing.
 func (h handover) prepareReceiver(dryRun bool) (*receiver, error) {
 	r := &receiver{handover: h}
 	switch {
@@ -47,7 +48,8 @@ func (h handover) prepareReceiver(dryRun bool) (*receiver, error) {
 	return r, nil
 }
 
-// explainRefused converts the error of creating the file of --out to one with advice.
+// explainRefused converts the error of creating the file of --out to bad input that says whether the file
+// exists or cannot be written, with advice.
 func (h handover) explainRefused(err error) error {
 	if errors.Is(err, os.ErrExist) {
 		return badInput("--out: %s is there already: name another file, so that no secret is lost", term.Plain(h.Out))
@@ -55,8 +57,8 @@ func (h handover) explainRefused(err error) error {
 	return badInput("--out: %s cannot be written: %w; name another file", term.Plain(h.Out), withoutPath(err))
 }
 
-// writeSecret writes a secret to the file, syncs and closes it. It does nothing without a file.
-// After an error it removes the file.
+// writeSecret writes text with a secret to the prepared file, syncs and closes it, so that removeEmpty leaves
+// it. Without a file it does nothing. After an error it removes the file.
 func (r *receiver) writeSecret(text string) error {
 	if r.file == nil {
 		return nil
@@ -72,7 +74,8 @@ func (r *receiver) writeSecret(text string) error {
 	return fmt.Errorf("the secret could not be written into %s: %w; nobody has it", term.Plain(r.Out), withoutPath(err))
 }
 
-// removeEmpty removes the file if no secret was written to it.
+// removeEmpty closes and removes the prepared file if writeSecret has not written to it; otherwise it does
+// nothing. It ignores errors.
 func (r *receiver) removeEmpty() {
 	if r.file != nil {
 		_ = r.file.Close()
@@ -81,7 +84,7 @@ func (r *receiver) removeEmpty() {
 	}
 }
 
-// shownSecret returns the secret for the output, or "" unless it was requested.
+// shownSecret returns the secret in plain text with --show, else "".
 func (r *receiver) shownSecret(secret credentials.Secret) string {
 	if r.Show {
 		return secret.Reveal()
@@ -89,7 +92,8 @@ func (r *receiver) shownSecret(secret credentials.Secret) string {
 	return ""
 }
 
-// describeTarget returns the secret itself with --show, else the name of its file, for printing.
+// describeTarget returns for printing the secret itself in plain text with --show, else "in" and the name of
+// its file.
 func (r *receiver) describeTarget(secret credentials.Secret) string {
 	if r.Show {
 		return secret.Reveal()
@@ -97,7 +101,8 @@ func (r *receiver) describeTarget(secret credentials.Secret) string {
 	return "in " + term.Plain(r.Out) + ", which only you may read"
 }
 
-// printFields prints pairs of name and value as aligned lines. It omits empty values.
+// printFields prints pairs of name and value, each on an indented line, with the values aligned. It omits empty
+// values; pairs has a value after each name.
 func printFields(out *term.Output, pairs ...string) {
 	width := 0
 	for i := 0; i < len(pairs); i += 2 {

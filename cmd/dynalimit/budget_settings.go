@@ -14,7 +14,8 @@ type settingsCmd struct {
 	Set  settingsSetCmd  `cmd:"" help:"Change the given ones of the settings that all keepers of the tables share."`
 }
 
-// printSettings prints settings, and the defaults in place of missing ones.
+// printSettings prints how many days counters are kept and the models by label, with the defaults in place of
+// missing settings.
 func printSettings(out *term.Output, s budget.Settings) {
 	kept := "400 days, unless a keeper's options say otherwise"
 	if s.KeepDays > 0 {
@@ -29,7 +30,8 @@ func printSettings(out *term.Output, s budget.Settings) {
 
 type settingsShowCmd struct{}
 
-// Run prints the settings of all organisations.
+// Run prints the settings that all keepers of the tables share: the days that counters are kept, and the models
+// of labels.
 func (settingsShowCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.Settings, error) { return k.Setup().Settings(ctx) },
 		func(s budget.Settings) { printSettings(out, s) })
@@ -49,11 +51,12 @@ func (c settingsSetCmd) Validate() error {
 	return nil
 }
 
-// Run changes the settings of all organisations by the given flags, and prints the result. It reads
-// and tries again if another caller changes them meanwhile.
+// Run changes the settings of the given flags, which all keepers of the tables share, and prints the result. It
+// adds models to the stored ones by label. If another caller changes the settings meanwhile, it reads them
+// again and retries.
 func (c settingsSetCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (s budget.Settings, err error) {
-		err = whileOvertaken(ctx, func() error {
+		err = retryOnConflict(ctx, func() error {
 			if s, err = k.Setup().Settings(ctx); err != nil {
 				return err
 			}

@@ -18,8 +18,8 @@ type totalsJSON struct {
 	budget.DayTotals
 }
 
-// barShare returns the number of marks that amount fills of a bar for whole: 0 unless amount is positive, else
-// 1 to barWidth. A whole of 0 or less counts as filled.
+// barShare returns the number of characters that amount fills of a bar of barWidth characters for whole. It is
+// 0 if amount is 0 or less, else 1 to barWidth. If whole is 0 or less, the bar is full.
 func barShare(amount, whole int64) int {
 	if amount <= 0 {
 		return 0
@@ -30,8 +30,9 @@ func barShare(amount, whole int64) int {
 	return max(1, int(float64(amount)/float64(whole)*barWidth))
 }
 
-// printLabels prints the used part of each label's quota as a bar, then its amounts in dollars and the text
-// that more returns. It adds the status of a label that is tight, exceeded or unpriced.
+// printLabels prints for each label a bar of the used part of its daily quota, its cost and quota in dollars,
+// and more's text. It adds the status of a label that is tight, exceeded or unpriced, and colours the bar by
+// it.
 func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget.LabelTotals) string) {
 	bars := make([]term.Measure, len(labels))
 	for i, l := range labels {
@@ -56,8 +57,7 @@ func printLabels(out *term.Output, labels []budget.LabelTotals, more func(budget
 	out.Bars(2, bars)
 }
 
-// callsSuffix returns the number of a label's calls with a leading comma, such as ", 2 calls", to follow its
-// cost.
+// callsSuffix returns the label's number of calls on the day as ", 2 calls", to follow its cost.
 func callsSuffix(l budget.LabelTotals) string { return ", " + callsText(l.Requests) }
 
 // callsText formats a number of calls: "no calls", "1 call", "2 calls".
@@ -81,8 +81,8 @@ func dateOf(day string) string {
 	return t.Format(time.DateOnly)
 }
 
-// dayName formats a day such as 20260123 with its weekday, as "Fri 2026-01-23". It returns an invalid day as
-// it is.
+// dayName formats a day such as 20260123 or 2026-01-23 with its weekday, as "Fri 2026-01-23". It returns an
+// invalid day as it is.
 func dayName(day string) string {
 	t, err := time.Parse(time.DateOnly, dateOf(day))
 	if err != nil {
@@ -96,7 +96,8 @@ type todayCmd struct {
 	App string `arg:"" optional:"" help:"An app's id. Default: the whole organisation."`
 }
 
-// Run prints today's cost and calls of an organisation or app, by label.
+// Run prints today's total cost of an organisation or app, then each label's cost, quota and number of calls.
+// It fails if the organisation or app does not exist.
 func (c todayCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (totalsJSON, error) {
 		totals, err := k.Totals(ctx, c.Org, c.App, "")
@@ -122,7 +123,8 @@ func (c historyCmd) Validate() error {
 	return nil
 }
 
-// Run prints the costs of --days days up to --to, or up to today.
+// Run prints a chart of an organisation's or app's daily costs by label, for --days days up to --to or today.
+// It fails if the organisation or app does not exist.
 func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) ([]totalsJSON, error) {
 		last := string(c.To)
@@ -151,8 +153,8 @@ func (c historyCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) err
 // marks distinguish the labels, in order of preference.
 var marks = []struct{ mark, colour string }{{"█", "35"}, {"▒", "36"}, {"▓", "33"}, {"░", "34"}}
 
-// drawChart prints a legend of the labels and one bar for each day, scaled to the most expensive day. The bar
-// is divided by the labels' costs and followed by the day's cost in dollars.
+// drawChart prints a legend of the labels and one bar for each day, scaled to the most expensive day. Labels
+// divide the bar by their costs, and the day's cost in dollars follows.
 func drawChart(out *term.Output, days []totalsJSON) {
 	var dearest int64
 	styles := map[string]func(n int) string{}

@@ -21,7 +21,7 @@ type overrideCmd struct {
 	Clear bool          `help:"End an override instead."`
 }
 
-// Validate refuses a label beside --clear, a missing label, and a period that is not positive.
+// Validate refuses a label beside --clear, a missing label, and a --for of 0 or less.
 func (c overrideCmd) Validate() error {
 	switch {
 	case c.Clear && c.Label != "":
@@ -41,7 +41,8 @@ type overrideJSON struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// Run makes an app use a label for the period --for, or ends the override with --clear.
+// Run forces an app's label for the period --for, even beyond its budget, or ends that with --clear, and prints
+// the result. Other processes follow after their cache's time. It fails if the app does not exist.
 func (c overrideCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showExisting(ctx, b, out, c.Org, c.App, func(k *budget.Keeper) (overrideJSON, error) {
 		j := overrideJSON{Org: c.Org, App: c.App, Label: c.Label}
@@ -76,8 +77,9 @@ type adjustJSON struct {
 	Totals budget.DayTotals `json:"totals"`
 }
 
-// Run charges or credits a label of an app on a day, and prints the day's totals. If the outcome is
-// unknown, the error names the --id to repeat it with.
+// Run charges or credits a label of an app on a day, once for each --id, and prints the label's totals of the
+// day. If the outcome is unknown, the error names the --id to repeat it with. An --id of another adjustment is
+// an error.
 func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return b.onKeeper(ctx, out, func(k *budget.Keeper) error {
 		delta := int64(c.Charge - c.Credit)
@@ -102,8 +104,8 @@ func (c adjustCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) erro
 	})
 }
 
-// printText prints an adjustment and the totals of its label alone, for people. day is the day's printed name.
-// It says if the adjustment had been applied before.
+// printText prints an adjustment in dollars and the day's totals of its label, for people. day is the day's
+// printed name. It says if the adjustment had been applied before.
 func (j adjustJSON) printText(out *term.Output, day string) {
 	word := "Charged"
 	if j.DeltaMicros < 0 {
@@ -120,8 +122,8 @@ type sweepCmd struct {
 	Org []string `arg:"" optional:"" help:"Organisations' ids. Default: all."`
 }
 
-// Run stores the totals of past days and delivers pending events, of the named organisations or of all. It
-// prints the number of organisations and of stored totals.
+// Run closes past days, which stores their totals, and delivers pending events, of the named organisations or
+// of all. It prints the number of organisations and of stored totals.
 func (c sweepCmd) Run(ctx context.Context, b *budgetCmd, out *term.Output) error {
 	return showResult(ctx, b, out, func(k *budget.Keeper) (budget.SweepReport, error) { return k.Sweep(ctx, c.Org...) }, func(report budget.SweepReport) {
 		fmt.Fprintf(out, "Organisations: %d. Totals of days closed: %d.\n", report.Orgs, report.Closed)

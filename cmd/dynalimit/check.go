@@ -28,8 +28,8 @@ func (c checkCmd) Validate() error {
 	return err
 }
 
-// Run prints whether a call would be admitted now. It takes no tokens, and returns errNo unless the
-// call is allowed or unlimited.
+// Run prints whether a call with the amounts would be admitted now, and why. It takes no tokens. If the call
+// would be denied, is blocked, or has no configured limits, it returns errNo after that.
 func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.ParseAmounts(c.Amounts)
 	if err != nil {
@@ -50,8 +50,8 @@ func (c checkCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// printDecision prints a decision for people: the verdict, each entity of the chain, and the outage
-// policy.
+// printDecision prints a decision for people: the verdict, each entity of the chain with its buckets, and the
+// outage policy with its source.
 func printDecision(out *term.Output, d *decision.Decision) {
 	fmt.Fprintf(out, "%s on %s: %s\n", out.Bold(term.Plain(d.EntityID)), out.Bold(term.Plain(d.Resource)), verdictText(out, d))
 	for i, link := range d.Chain {
@@ -70,8 +70,8 @@ func printDecision(out *term.Output, d *decision.Decision) {
 	fmt.Fprintln(out, out.Dim("Read now; a running service may know the configuration up to its ConfigTTL later, a minute by default."))
 }
 
-// verdictText returns the outcome of the call as a coloured sentence, with the blocking source or
-// the wait.
+// verdictText returns the outcome of the call as a coloured sentence. It includes the wait of a denied call,
+// and the blocking source. Without amounts it only announces the balances.
 func verdictText(out *term.Output, d *decision.Decision) string {
 	switch d.Outcome {
 	case decision.Denied:
@@ -100,7 +100,8 @@ func verdictText(out *term.Output, d *decision.Decision) string {
 	return out.Green("would be admitted")
 }
 
-// whenText describes when the call would fit: the wait and the time of day, or never.
+// whenText describes when a denied call would fit by w: "fits in" the wait and the time of day, or "never fits"
+// with the reason.
 func whenText(d *decision.Decision, w *decision.Wait) string {
 	if w.Never && d.Batch {
 		return "never fits: more is asked for than the limit ever holds above the reserve of interactive calls"
@@ -111,8 +112,8 @@ func whenText(d *decision.Decision, w *decision.Wait) string {
 	return fmt.Sprintf("fits in %s, at %s", notation.WaitText(w.For), clockTime(d.At, *w.Until))
 }
 
-// clockTime formats a time of day, rounded up to the second. It includes the date unless that is the day of
-// now.
+// clockTime formats at as a time of day with its zone, rounded up to the second. It adds the date if at is on
+// another day than now.
 func clockTime(now, at time.Time) string {
 	at = at.Add(time.Second - 1).Truncate(time.Second)
 	if at.Sub(now) < 24*time.Hour && at.YearDay() == now.YearDay() {
@@ -124,7 +125,8 @@ func clockTime(now, at time.Time) string {
 const limitBar = 20
 
 // printLink prints an entity of the chain with its bucket and those of its groups. depth is 0 for the caller
-// itself, more for its parents. It warns if the entity's plan has no configuration.
+// itself, more for its parents. It warns if the entity's plan has no configuration, and says if a group has
+// none.
 func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth int) {
 	title := out.Bold(term.Plain(link.EntityID))
 	if depth > 0 {
@@ -148,8 +150,9 @@ func printLink(out *term.Output, d *decision.Decision, link decision.Link, depth
 	}
 }
 
-// printCharged prints a bucket that the call charges: its limits as bars, its raises, and a table of the
-// sources of its limits. It says if the bucket is blocked, unlimited or without limits.
+// printCharged prints a bucket that the call charges: its limits as bars, its raises, and its sources with
+// their settings. A narrow terminal gets no table of sources, but a list. It says if the bucket is blocked,
+// unlimited or without limits.
 func printCharged(out *term.Output, d *decision.Decision, b decision.Bucket) {
 	switch {
 	case b.Blocked != "":
@@ -193,8 +196,9 @@ func printSourcesBelow(out *term.Output, sources []decision.Source) {
 	}
 }
 
-// printBar prints the remaining part of a limit. A second line tells the wait of a denied call, the end of the
-// window, or the time until the limit is full. width is the width of the names column.
+// printBar prints the remaining part of a limit as a bar and text, with the amount asked, the limit and its
+// source. A second line tells the wait of a denied call, the end of the window, or the time until the limit is
+// full. width is the columns of the names.
 func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width int) {
 	burst := max(1, l.Limit.Burst)
 	left := levelText(l.Limit, l.Remaining, " left")
@@ -229,7 +233,8 @@ func printBar(out *term.Output, d *decision.Decision, l decision.Limit, width in
 	}
 }
 
-// configText describes the configuration of a source in one line, or "-" if it is empty.
+// configText describes the whole configuration of a source in one line: its block, limits, policy, groups and
+// raises. It returns "-" if it is empty.
 func configText(c admin.LimitConfig) string {
 	text := ""
 	add := func(part string) {
@@ -268,8 +273,8 @@ func configText(c admin.LimitConfig) string {
 	return orDash(text)
 }
 
-// sourceEffect describes the effect of a source on the call: it blocks, is in force, or is hidden. It returns
-// "" for a source without a setting that matters to the call.
+// sourceEffect describes the effect of a source on the call: "admits nothing", "admits exceptions", "in force",
+// or "hidden by" another source. A block comes first. It returns "" for a source without effect.
 func sourceEffect(l decision.Source) string {
 	switch {
 	case l.Config.Blocked:

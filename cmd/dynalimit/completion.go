@@ -53,7 +53,7 @@ complete -c dynalimit -f -a '(__dynalimit_words)'
 `,
 }
 
-// Run prints the completion script of a shell.
+// Run prints the completion script of the shell in the argument, and returns the error of writing.
 func (c completionCmd) Run(out *term.Output) error {
 	_, err := fmt.Fprint(out, completionScripts[c.Shell])
 	return err
@@ -65,8 +65,8 @@ type completionWordsCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
 
-// Run prints the candidates for the last word of a command line, in the format of the shell. zsh
-// and fish also get descriptions.
+// Run prints the completions of the last of the words, one a line, in the format of the shell. zsh and fish
+// also get descriptions. A "--" before the words is ignored.
 func (c completionWordsCmd) Run(out *term.Output, k *kong.Kong) error {
 	words := c.Words
 	if len(words) > 0 && words[0] == "--" {

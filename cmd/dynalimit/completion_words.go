@@ -18,10 +18,11 @@ type line struct {
 	ended      bool       // after --, which ends the flags
 }
 
-// candidates returns the possible completions of the last word of a command line: those that begin with it.
-// words are the words after the program's name. Completions of --flag=value include the flag.
+// candidates returns the possible completions of the last word of a command line: flags, values, subcommands or
+// arguments that begin with it. words are the words after the program's name; root is the program. Completions
+// of --flag=value include the flag.
 func candidates(root *kong.Node, words []string) []candidate {
-	words = joinedFlags(words)
+	words = dropFlagSigns(words)
 	if len(words) == 0 {
 		words = []string{""}
 	}
@@ -46,9 +47,10 @@ func candidates(root *kong.Node, words []string) []candidate {
 	return slices.DeleteFunc(all, func(c candidate) bool { return !strings.HasPrefix(c.word, last) })
 }
 
-// joinedFlags undoes bash's split of --flag=value into three words: it drops the "=". A missing
-// value becomes "".
-func joinedFlags(words []string) []string {
+// dropFlagSigns returns the words without each "=" that follows a --flag, as bash splits --flag=value into
+// three words. The flag and its value stay two words; a missing value at the end becomes "". It does not change
+// words.
+func dropFlagSigns(words []string) []string {
 	var out []string
 	for i, word := range words {
 		switch before := len(out) - 1; {
@@ -63,8 +65,8 @@ func joinedFlags(words []string) []string {
 	return out
 }
 
-// takeWord advances l by a complete word: a subcommand, an argument, a flag, or the value that a
-// flag wants.
+// takeWord advances l by a complete word: to a subcommand, past an argument, to a flag that wants a value, or
+// past that value. After "--" it takes no more flags.
 func (l *line) takeWord(word string) {
 	switch {
 	case l.wants != nil:
@@ -88,8 +90,8 @@ func (l *line) takeWord(word string) {
 	}
 }
 
-// findFlag returns the flag of the command or its parents with a name or alias, which begins with two dashes,
-// or nil. Hidden flags count.
+// findFlag returns the flag of the command or its parents with name, which begins with two dashes, as its name
+// or alias. Hidden flags count. It returns nil if none matches, also for a negated form.
 func (l *line) findFlag(name string) *kong.Flag {
 	for _, group := range l.node.AllFlags(false) {
 		for _, flag := range group {
@@ -101,8 +103,8 @@ func (l *line) findFlag(name string) *kong.Flag {
 	return nil
 }
 
-// flagCandidates returns the flags that the command accepts, without hidden ones and those of the nearest
-// command first. The negated form of a flag follows it.
+// flagCandidates returns the flags that the command accepts, with their help, those of the nearest command
+// first. It leaves out hidden ones. The negated form of a flag follows it.
 func (l *line) flagCandidates() []candidate {
 	var all []candidate
 	groups := l.node.AllFlags(true)
@@ -122,8 +124,8 @@ func (l *line) flagCandidates() []candidate {
 	return all
 }
 
-// argumentCandidates returns the subcommands, without hidden ones. If the command has none, it returns the
-// values of its next argument.
+// argumentCandidates returns the subcommands without hidden ones, if no argument came before. For a command
+// without subcommands it returns the known values of the next argument. Otherwise the result is empty.
 func (l *line) argumentCandidates() []candidate {
 	var all []candidate
 	if l.positional == 0 {

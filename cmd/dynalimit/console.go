@@ -47,8 +47,9 @@ func (c consoleCmd) Validate() error {
 	return nil
 }
 
-// Run serves the console on loopback until ctx ends. It prints an address with a code that is valid once, for
-// two minutes. It prints another one when somebody opens the login page without a valid code.
+// Run serves the console on 127.0.0.1 until ctx ends, then gives open requests shutdownTime. It prints an
+// address with a code, valid once for two minutes. When somebody opens the login page without a valid code, it
+// prints another one.
 func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	listener, err := localCmd{Host: "127.0.0.1", Port: c.Port}.openListener(ctx)
 	if err != nil {
@@ -71,7 +72,7 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	if err != nil {
 		return g.explainError(ctx, err)
 	}
-	door.Serve(handler)
+	door.SetPage(handler)
 	server := newConsoleServer(door)
 	served := make(chan error, 1)
 	go func() {
@@ -102,7 +103,8 @@ func (c consoleCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	return nil
 }
 
-// newConsoleServer returns a server that cuts off slow clients and discards its error log.
+// newConsoleServer returns a server of the handler that cuts off slow clients by timeouts and discards its
+// error log. It does not start it.
 func newConsoleServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler: handler, ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, WriteTimeout: consoleWriteTime, IdleTimeout: consoleIdleTime,
@@ -110,7 +112,8 @@ func newConsoleServer(handler http.Handler) *http.Server {
 	}
 }
 
-// describeAccess describes the changes that sessions may make, and their author, for the terminal.
+// describeAccess returns a text for the terminal: "read only", or with --changes that every session makes
+// changes as principal.
 func (c consoleCmd) describeAccess(principal string) string {
 	if !c.Changes {
 		return "read only"
@@ -118,8 +121,8 @@ func (c consoleCmd) describeAccess(principal string) string {
 	return "changes allowed: every session makes them as " + term.Plain(principal)
 }
 
-// makeHandler returns the console for sessions of the door, and their principal: the name given by --as. With
-// --changes it defaults to the identity that other commands record, else to "on this machine". It fails if the
+// makeHandler returns the console's handler, which admits only sessions of the door, and their principal. That
+// is --as; with --changes its default is the caller's identity, else "on this machine". It fails if the
 // namespace is not registered.
 func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate) (http.Handler, string, error) {
 	o := g.connectOptions(ctx)
@@ -166,8 +169,8 @@ func (c consoleCmd) makeHandler(ctx context.Context, g *globals, door *gate.Gate
 	return handler, principal, err
 }
 
-// examineForConsole runs the doctor with the role of readers and returns its findings for the console. It
-// prints nothing.
+// examineForConsole runs the doctor's checks of the role "read", each request within 5 s, and returns the
+// findings for the console. It prints nothing.
 func examineForConsole(ctx context.Context, g *globals) ([]console.Finding, error) {
 	quiet := &term.Output{Writer: io.Discard, Notes: io.Discard}
 	found, err := doctorCmd{Role: doctor.Role("read"), whichTables: whichTables{Control: "control", Usage: "usage"}, Timeout: 5 * time.Second}.runChecks(ctx, g, quiet)
@@ -191,7 +194,8 @@ type boundedListener struct {
 	places chan struct{}
 }
 
-// Accept waits for a place and then for a connection, which gives the place back when it is closed.
+// Accept waits without limit for a free place and then for a connection, which gives the place back when it is
+// closed. After an error it gives the place back itself.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	l.places <- struct{}{}
 	conn, err := l.Listener.Accept()
@@ -208,7 +212,7 @@ type placedConn struct {
 	leave func()
 }
 
-// Close closes the connection and gives its place back.
+// Close closes the connection and gives its place in the listener back, once however often it is called.
 func (c *placedConn) Close() error {
 	defer c.leave()
 	return c.Conn.Close()

@@ -36,7 +36,7 @@ type findings struct {
 	Results []tables.Finding `json:"results"`
 }
 
-// Run prints the findings of all checks. It returns errNo if the worst one is Wrong.
+// Run runs all checks of the role and prints the findings. After that it returns errNo if one of them is Wrong.
 func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	results, err := c.runChecks(ctx, g, out)
 	if err != nil {
@@ -52,8 +52,8 @@ func (c doctorCmd) Run(ctx context.Context, g *globals, out *term.Output) error 
 	return nil
 }
 
-// runChecks runs all checks and notes each wait on out. If the AWS configuration cannot be loaded,
-// it returns that as the only finding.
+// runChecks runs all checks for the role and returns their findings; out gets notes about long waits. If the
+// AWS configuration cannot be loaded, that is the only finding. Invalid flags are an error.
 func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) ([]tables.Finding, error) {
 	o := g.connectOptions(ctx)
 	if err := o.Check(); err != nil {
@@ -79,8 +79,9 @@ func (c doctorCmd) runChecks(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// newPatient returns the client, tables and clock that the checks examine, from the flags and the
-// AWS configuration.
+// newPatient returns the client, tables, identity and clock that the checks examine, from the flags and the AWS
+// configuration. It leaves out the identity for an engine, and the credentials for one on this machine. It
+// sends no requests.
 func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (doctor.Patient, error) {
 	o.Timeout = c.Timeout
 	client := o.ClientOf(cfg)
@@ -111,8 +112,9 @@ func (c doctorCmd) newPatient(g *globals, o connect.Options, cfg aws.Config) (do
 	return p, nil
 }
 
-// sameTables returns the flags with which advised commands reach the same tables, for dynalimit and
-// for the AWS CLI. It omits defaults.
+// sameTables returns the flags with which advised commands reach the same tables: Ours for dynalimit, AWS for
+// the AWS CLI, Budget for the budget tables. Each begins with a space, is quoted for a shell, and is omitted if
+// default.
 func (w whichTables) sameTables(g *globals, region string) tables.Flags {
 	f := tables.Flags{Table: g.Table, Region: region}
 	add := func(to *string, flag, value, unless string) {
@@ -137,7 +139,8 @@ func (w whichTables) sameTables(g *globals, region string) tables.Flags {
 	return f
 }
 
-// shellWord returns a word for a shell, in single quotes if it has special characters.
+// shellWord returns s as one word for a shell: in single quotes if it is empty or has special characters, else
+// as it is.
 func shellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("_./:@-", r)
@@ -148,8 +151,8 @@ func shellWord(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// mergeUnchecked merges consecutive checks that were skipped for the same reason into one finding
-// that names them.
+// mergeUnchecked returns the findings with consecutive skipped checks of the same reason merged into one. That
+// one counts the checks and names them in Means. It does not change results.
 func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	var lines []tables.Finding
 	for i := 0; i < len(results); {
@@ -166,8 +169,8 @@ func mergeUnchecked(results []tables.Finding) []tables.Finding {
 	return lines
 }
 
-// printFindings prints each finding with its meaning and remedy, then the number of findings of each status
-// except OK. Without others it prints that all is well.
+// printFindings prints each finding with its meaning and a command that repairs it, then the number of findings
+// of each status except OK. It merges skipped checks. If all are OK it prints that all is well.
 func printFindings(out *term.Output, f findings) {
 	colours := map[tables.Status]func(string) string{
 		tables.OK: out.Green, tables.Hint: out.Cyan, tables.Warning: out.Yellow, tables.Wrong: out.Red, tables.Unchecked: out.Dim,

@@ -30,7 +30,7 @@ type entityID struct {
 }
 
 // Validate refuses an empty id.
-func (e entityID) Validate() error { return wantWord("id of the entity", e.ID) }
+func (e entityID) Validate() error { return requireWord("id of the entity", e.ID) }
 
 // entityJSON is an entity's record as JSON.
 type entityJSON struct {
@@ -48,14 +48,14 @@ type entityJSON struct {
 	Deleting  bool            `json:"deleting,omitempty"`
 }
 
-// entityToJSON converts a record for --json, with its time in UTC.
+// entityToJSON converts a record to its form for --json, with its creation time in UTC.
 func entityToJSON(e admin.Entity) entityJSON {
 	e.CreatedAt = e.CreatedAt.UTC()
 	return entityJSON(e)
 }
 
-// entityFacts returns the fields of a record as texts by name, empty for missing ones. The text "charges"
-// describes the charged buckets of the parent.
+// entityFacts returns the fields of a record as texts by name, for comparison and printing; a missing field is
+// "". The text "charges" describes the charged buckets of the parent.
 func entityFacts(e admin.Entity) map[string]string {
 	all := map[string]string{"name": e.Name, "parent": e.ParentID, "plan": e.Plan, "metadata": string(e.Metadata), "managed by": e.ManagedBy}
 	all["charges"] = chargesText(e.ParentID, e.Cascade, e.Detached)
@@ -81,7 +81,7 @@ func chargesText(parent string, cascade, detached bool) string {
 
 type entityShowCmd struct{ entityID }
 
-// Run prints the record of an entity.
+// Run prints the record of an entity. It fails if the entity has no record.
 func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		e, err := admin.New(repo).Entities.Get(ctx, c.ID)
@@ -92,7 +92,8 @@ func (c entityShowCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
-// printEntity prints a record for people.
+// printEntity prints a record for people: its set fields, the buckets of the parent that it charges, its
+// creation time in UTC and its version.
 func printEntity(out *term.Output, e admin.Entity) {
 	fmt.Fprintln(out, out.Bold(term.Plain(e.ID)))
 	printFields(out, "name", e.Name, "parent", e.ParentID, "charges", chargesText(e.ParentID, e.Cascade, e.Detached), "plan", e.Plan, "metadata", string(e.Metadata),
@@ -106,10 +107,10 @@ type entityFilter struct {
 }
 
 // Validate refuses a negative --limit.
-func (f entityFilter) Validate() error { return wantCount(f.Limit) }
+func (f entityFilter) Validate() error { return checkRowLimit(f.Limit) }
 
-// wantCount returns an error for a negative --limit.
-func wantCount(n int) error {
+// checkRowLimit returns an error if n, the value of --limit, is negative, else nil.
+func checkRowLimit(n int) error {
 	if n < 0 {
 		return fmt.Errorf("--limit %d is no number of rows: give 0 or more", n)
 	}
@@ -121,8 +122,8 @@ type entityListCmd struct {
 	entityFilter
 }
 
-// Run prints the records of all entities, or those of a parent or a plan, at most --limit. Without --parent it
-// notes that entities of a table that is not migrated may be missing.
+// Run prints the records of all entities, or those of a parent's children or on a plan, at most --limit.
+// Without --parent it notes that entities may be missing if the table is not migrated.
 func (c entityListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all, none := admin.New(repo).Entities.List(ctx), "No entities have records. Begin with 'dynalimit entity create key-1'."
@@ -150,7 +151,8 @@ func (c entityChildrenCmd) Validate() error {
 	return cmp.Or(c.entityID.Validate(), c.entityFilter.Validate())
 }
 
-// Run prints the records of an entity's children, or those of them on --plan, at most --limit.
+// Run prints the records of an entity's children, only those on --plan if given, at most --limit. Without
+// children it says so.
 func (c entityChildrenCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return c.showEntities(out, admin.New(repo).Entities.Children(ctx, c.ID), c.ID+" is no entity's parent.")

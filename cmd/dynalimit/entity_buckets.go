@@ -31,8 +31,8 @@ type bucketLimitJSON struct {
 	FullSeconds float64         `json:"full_in_seconds"`
 }
 
-// bucketToJSON converts a bucket for --json, with the time until each limit is full in seconds and the expiry
-// in UTC.
+// bucketToJSON converts a bucket for --json, with whole tokens, the time until each limit is full in seconds,
+// and the expiry in UTC.
 func bucketToJSON(b admin.Bucket) bucketJSON {
 	j := bucketJSON{b.EntityID, b.Resource, []bucketLimitJSON{}, b.Expires.UTC()}
 	for _, l := range b.Limits {
@@ -41,7 +41,8 @@ func bucketToJSON(b admin.Bucket) bucketJSON {
 	return j
 }
 
-// Run prints the buckets of an entity, or only those on --resource.
+// Run prints the balance of each limit in the buckets of an entity, or only in the one of --resource. Without a
+// bucket it says that it is full at its first use.
 func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		all := admin.New(repo).Buckets.List(ctx, c.ID)
@@ -55,7 +56,7 @@ func (c entityBucketsCmd) Run(ctx context.Context, g *globals, out *term.Output)
 	})
 }
 
-// bucketsOf returns the buckets of a sequence that are on one resource, and its errors.
+// bucketsOf returns a sequence of those buckets of all that are on one resource. Errors of all pass.
 func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[admin.Bucket, error] {
 	return func(yield func(admin.Bucket, error) bool) {
 		for b, err := range all {
@@ -66,8 +67,8 @@ func bucketsOf(resource string, all iter.Seq2[admin.Bucket, error]) iter.Seq2[ad
 	}
 }
 
-// printBuckets prints buckets for people as they arrive, up to the first error, or a note without
-// any bucket.
+// printBuckets prints buckets for people as the sequence yields them, or a note without any bucket. It stops at
+// the first error of the sequence and returns it, or the error of writing at the end.
 func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Bucket, error]) error {
 	none := true
 	for b, err := range all {
@@ -83,8 +84,8 @@ func (c entityBucketsCmd) printBuckets(out *term.Output, all iter.Seq2[admin.Buc
 	return out.Err()
 }
 
-// printBucket prints a bucket for people. Each limit has a line with its tokens, or calls in flight, and when
-// it is full, and a bar if there is room.
+// printBucket prints a bucket for people: for each limit a line with its remaining tokens and time until full,
+// or its calls in flight. It adds a bar if the terminal has room.
 func printBucket(out *term.Output, b admin.Bucket) {
 	fmt.Fprintf(out, "%s on %s\n", out.Bold(term.Plain(b.EntityID)), out.Bold(term.Plain(b.Resource)))
 	width := 0
@@ -120,8 +121,9 @@ func bucketBar(terminal, used int) int {
 	return 0
 }
 
-// levelText formats the tokens of a limit in its unit, such as "40 of 100 left" or "5 in debt, of 100". It
-// formats calls in flight as "3 of 20 in flight". left is a word after remaining tokens, such as " left".
+// levelText formats the remaining tokens of a limit in its unit, such as "40 of 100 left" or "5 in debt, of
+// 100". For calls in flight it counts taken slots, as "3 of 20 in flight". left is the word after remaining
+// tokens, such as " left".
 func levelText(l dynalimit.Limit, remaining int64, left string) string {
 	unit, burst := l.Unit, max(1, l.Burst)
 	if l.IsConcurrent() {
@@ -133,8 +135,8 @@ func levelText(l dynalimit.Limit, remaining int64, left string) string {
 	return notation.AmountInUnit(unit, remaining) + " of " + notation.AmountInUnit(unit, burst) + left
 }
 
-// levelBar draws the remaining share of burst as a bar, followed by a space. It is red in debt or if shut is
-// true, yellow if at most a tenth remains, else green.
+// levelBar returns the remaining share of burst as a coloured bar of width columns, followed by a space. It is
+// red in debt or if shut is true, yellow if at most a tenth remains, else green.
 func levelBar(out *term.Output, remaining, burst int64, shut bool, width int) string {
 	colour := out.Green
 	switch {

@@ -30,8 +30,8 @@ type metadataFlag string
 // largestMetadata bounds the bytes read from a file. The library accepts less.
 const largestMetadata = 1 << 20
 
-// jsonValue returns the JSON of the flag, or of the file after @. It returns nil if that is empty,
-// and fails for invalid JSON.
+// jsonValue returns the JSON of the flag, or of the file after @. It returns nil if that is empty. Invalid JSON
+// and an unreadable file are bad input.
 func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	text := string(f)
 	if path, isFile := strings.CutPrefix(text, "@"); isFile {
@@ -50,7 +50,8 @@ func (f metadataFlag) jsonValue() (json.RawMessage, error) {
 	return json.RawMessage(text), nil
 }
 
-// readMetadata returns the content of the file at path. It drops bytes after the first largestMetadata.
+// readMetadata returns the content of the file at path, unparsed. It returns only the first largestMetadata
+// bytes of a larger file, without an error.
 func readMetadata(path string) (held []byte, err error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -71,8 +72,8 @@ type entityCreateCmd struct {
 	changes
 }
 
-// Run creates the record of an entity and prints it. It notes an unknown plan or parent. A dry run writes
-// nothing.
+// Run creates the record of an entity and prints it; it fails if a record exists. It notes a plan or parent
+// that seems unknown. A dry run checks the record and prints it without writing.
 func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	metadata, err := c.Metadata.jsonValue()
 	if err != nil {
@@ -91,8 +92,8 @@ func (c entityCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// storeEntity creates the record and replaces *e with the stored one. A dry run writes nothing: it
-// validates *e, and fails with admin.ErrExists if a record exists.
+// storeEntity creates the record *e and replaces *e with the stored form. A dry run writes nothing: it
+// validates *e. Either fails with admin.ErrExists if a record exists.
 func (c entityCreateCmd) storeEntity(ctx context.Context, repo *dynalimit.Repository, e *admin.Entity) error {
 	if !c.DryRun {
 		if err := admin.New(repo).Entities.Create(ctx, *e); err != nil {
@@ -139,8 +140,8 @@ func (c entityUpdateCmd) Validate() error {
 	return nil
 }
 
-// applyTo returns the record e with the given fields, and with Only and the version of the flags. If --parent
-// removes the parent, it also clears Cascade and Detached. It fails for invalid metadata.
+// applyTo returns a copy of the record e with the given fields, with Only from its flag, and with --version if
+// given. If --parent removes the parent, it also clears Cascade and Detached. It fails for invalid metadata.
 func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	for field, value := range map[*string]*string{&e.Name: c.Name, &e.ParentID: c.Parent, &e.Plan: c.Plan} {
 		if value != nil {
@@ -168,8 +169,9 @@ func (c entityUpdateCmd) applyTo(e admin.Entity) (admin.Entity, error) {
 	return e, err
 }
 
-// Run changes the given fields of a record and prints the differences. It notes a manager that may
-// undo the change, and an unknown plan or parent. A dry run writes nothing.
+// Run changes the given fields of a record and prints the differences. It fails without a record, or with a
+// conflict if --version is another. It notes a manager that may undo the change, and an unknown plan or parent;
+// a dry run writes nothing.
 func (c entityUpdateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := admin.New(repo).Entities.Get(ctx, c.ID)

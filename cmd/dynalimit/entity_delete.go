@@ -25,8 +25,8 @@ type entityDeletion struct {
 	DryRun   bool        `json:"dry_run"`
 }
 
-// Run deletes an entity's record, limits and buckets, after a confirmation. A dry run only prints
-// them.
+// Run deletes an entity's record, limits and buckets, after a confirmation, and prints the result. It refuses
+// an entity with children. A dry run prints the objects without deleting them.
 func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		d, err := c.readDeletion(ctx, repo)
@@ -46,8 +46,9 @@ func (c entityDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) 
 	})
 }
 
-// readDeletion returns the record that the deletion removes, nil if there is none, and the number of buckets.
-// Finished is set if an earlier deletion has begun. It fails for an entity with children.
+// readDeletion returns the record that the deletion would remove, nil for a missing one, and the number of
+// buckets. It deletes nothing. Finished is set if an earlier deletion has begun; an entity with children is an
+// error.
 func (c entityDeleteCmd) readDeletion(ctx context.Context, repo *dynalimit.Repository) (entityDeletion, error) {
 	d := entityDeletion{Entity: c.ID, DryRun: c.DryRun}
 	child, found, err := firstOf(admin.New(repo).Entities.Children(ctx, c.ID))
@@ -74,8 +75,8 @@ func (c entityDeleteCmd) readDeletion(ctx context.Context, repo *dynalimit.Repos
 	return d, nil
 }
 
-// confirmQuestion returns the question before the deletion, or before the rest of an interrupted
-// one.
+// confirmQuestion returns the text of the question before the deletion, or before the rest of an interrupted
+// one. It asks nothing.
 func (d entityDeletion) confirmQuestion() string {
 	if d.Finished {
 		return fmt.Sprintf("The deletion of %s began before. Finish it?", d.Entity)
@@ -83,7 +84,8 @@ func (d entityDeletion) confirmQuestion() string {
 	return fmt.Sprintf("Calls go on by the limits of less specific sources. Delete %s: %s?", d.Entity, d.describe())
 }
 
-// describe lists the objects that the deletion removes.
+// describe lists the objects that the deletion removes, for a sentence: record, limits, and the number of
+// buckets.
 func (d entityDeletion) describe() string {
 	record := "its record, its limits"
 	if d.Record == nil {
@@ -95,7 +97,8 @@ func (d entityDeletion) describe() string {
 	return record + " and " + notation.CountText(d.Buckets, "bucket")
 }
 
-// printText prints the result of the deletion or of its dry run.
+// printText prints for people the deleted objects, that an earlier deletion is finished, or the objects that a
+// dry run would delete.
 func (d entityDeletion) printText(out *term.Output) {
 	switch {
 	case d.DryRun:

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// showEntities prints the entities on the filter's plan as they arrive, up to its limit. none is
-// the text for an empty list.
+// showEntities shows the entities of all on the filter's plan, up to its limit, as JSON or as rows; it reads no
+// further. none is the text for an empty list. It returns the first error of reading or writing.
 func (f entityFilter) showEntities(out *term.Output, all iter.Seq2[admin.Entity, error], none string) error {
 	wanted := all
 	if f.Plan != "" {
@@ -47,8 +47,8 @@ func entityRow(e admin.Entity) []string {
 	return []string{e.ID, orDash(e.Plan), parent, name}
 }
 
-// firstOf returns the first element of a sequence. found is false if the sequence is empty or
-// fails.
+// firstOf returns the first element of a sequence and reads no further. found is false for an empty sequence,
+// and if its first element is an error, which firstOf returns.
 func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 	for value, err := range all {
 		return value, err == nil, err
@@ -56,8 +56,8 @@ func firstOf[T any](all iter.Seq2[T, error]) (value T, found bool, err error) {
 	return value, false, nil
 }
 
-// recordOf returns an entity's record, even if its deletion has begun. Without a record,
-// Version is 0 and CreatedAt zero.
+// recordOf returns an entity's record, even if its deletion has begun. Without a record it returns no error,
+// but an entity with Version 0 and a zero CreatedAt.
 func recordOf(ctx context.Context, repo *dynalimit.Repository, id string) (admin.Entity, error) {
 	found, err := admin.New(repo).Entities.GetMany(ctx, []string{id})
 	if err != nil {

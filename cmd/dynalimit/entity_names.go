@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// noteUnknown prints a note about a plan without limits, or a parent without a record ("" is skipped): its
-// name may be misspelt. If counts is true, calls charge the parent by the limits made for it, and a note says
-// if these are missing. It ignores read errors.
+// noteUnknown prints a note on out.Notes about a plan without limits, or a parent without a record, because the
+// name may be misspelt. It skips "". If counts is true it also notes a parent without default limits and plan;
+// it ignores read errors.
 func noteUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Output, plan, parent string, counts bool) {
 	if plan != "" && !hasPlanLimits(ctx, repo, plan) {
 		out.Notef("dynalimit: the plan %q has no limits yet: set them with 'dynalimit plan set', or correct the name; 'dynalimit plan list' shows the plans", plan)
@@ -31,8 +31,8 @@ func noteUnknown(ctx context.Context, repo *dynalimit.Repository, out *term.Outp
 	}
 }
 
-// hasPlanLimits reports whether a plan has limits, by default or for any resource. It also returns true if that
-// cannot be read.
+// hasPlanLimits reports whether the table has limits of a plan, by default or for any resource. It also returns
+// true if that cannot be read.
 func hasPlanLimits(ctx context.Context, repo *dynalimit.Repository, plan string) bool {
 	config, err := admin.New(repo).Limits.GetConfig(ctx, admin.Scope{Plan: plan})
 	if err != nil || config.Version != 0 {

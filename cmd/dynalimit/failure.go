@@ -30,7 +30,7 @@ type failure struct {
 	err  error
 }
 
-// Error returns the text of the wrapped error.
+// Error returns the text of the wrapped error, without the exit code.
 func (f *failure) Error() string { return f.err.Error() }
 
 // Unwrap returns the error without its exit code.
@@ -39,14 +39,14 @@ func (f *failure) Unwrap() error { return f.err }
 // errNo ends a command whose printed answer is no.
 var errNo = &failure{exitNo, errors.New("the answer is no")}
 
-// badInput formats an error about invalid input as fmt.Errorf does. Its exit code is exitUsage.
+// badInput returns a failure with exitUsage about invalid input, with the text and wrapping of fmt.Errorf.
 func badInput(format string, args ...any) error {
 	return &failure{exitUsage, fmt.Errorf(format, args...)}
 }
 
-// codeOf returns the exit code of an error: its own if it is a failure, and exitInterrupted for any other after
-// ctx has ended. A conflict or a lock is exitConflict, invalid input or a question without a terminal
-// exitUsage, and the rest exitFailed.
+// codeOf returns the exit code of a command's error: its own if it is a failure, else exitInterrupted after ctx
+// has ended. A conflict or a lock is exitConflict, invalid input or a question without a terminal exitUsage,
+// and the rest exitFailed.
 func codeOf(ctx context.Context, err error) int {
 	if f, ok := errors.AsType[*failure](err); ok {
 		return f.code
@@ -64,8 +64,8 @@ func codeOf(ctx context.Context, err error) int {
 	return exitFailed
 }
 
-// explainError adds the next step to an error, and turns an interrupt into an error that says whether anything
-// was changed. It returns nil, a declined confirmation and an error with an exit code as they are.
+// explainError returns err with the next step added. After an interrupt it returns an error that says whether
+// anything was changed. It returns nil, a declined confirmation and an error with an exit code as they are.
 func (g *globals) explainError(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, term.ErrDeclined) {
 		return err
@@ -85,7 +85,8 @@ func (g *globals) explainError(ctx context.Context, err error) error {
 	return err
 }
 
-// adviceFor returns the next step after an error, or "" if it is unknown or the error names it.
+// adviceFor returns the next step after an error, to append to its text. It is "" if unknown, or if the error
+// contains it already.
 func (g *globals) adviceFor(err error) string {
 	table, _ := errors.AsType[*fault.TableError](err)
 	namespace, _ := errors.AsType[*fault.NamespaceError](err)

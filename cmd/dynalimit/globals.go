@@ -39,8 +39,8 @@ type destroys struct {
 	asks
 }
 
-// confirm asks the question and waits for word as the answer, unless --yes is given. It fails if
-// the user declines.
+// confirm prints the question and waits until the user types word, unless --yes is given. It fails if the user
+// declines, or if no terminal can ask.
 func (d asks) confirm(ctx context.Context, out *term.Output, question, word string) error {
 	if d.Yes {
 		return nil
@@ -51,7 +51,7 @@ func (d asks) confirm(ctx context.Context, out *term.Output, question, word stri
 // clockKey is the context key of a test's clock.
 type clockKey struct{}
 
-// clockOf returns the clock that a test put into ctx, or nil.
+// clockOf returns the clock that a test put into ctx, or nil outside tests.
 func clockOf(ctx context.Context) func() time.Time {
 	if now, ok := ctx.Value(clockKey{}).(func() time.Time); ok {
 		return now
@@ -62,8 +62,8 @@ func clockOf(ctx context.Context) func() time.Time {
 // timeoutKey is the context key of a test's request timeout.
 type timeoutKey struct{}
 
-// connectOptions converts the flags for package connect, with the clock and the timeout that a test
-// put into ctx.
+// connectOptions returns the flags as options for package connect, with the clock and the request timeout that
+// a test put into ctx. It sends nothing.
 func (g *globals) connectOptions(ctx context.Context) connect.Options {
 	timeout, _ := ctx.Value(timeoutKey{}).(time.Duration)
 	return connect.Options{
@@ -72,8 +72,8 @@ func (g *globals) connectOptions(ctx context.Context) connect.Options {
 	}
 }
 
-// readTable calls run with the table, for commands that only read. It fails if the namespace is not
-// registered.
+// readTable calls run with a repository of the table, for commands that only read, and adds advice to the
+// error. It does not call run if the namespace of the flags is not registered.
 func (g *globals) readTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
 	return g.onTable(ctx, out, connect.Options.Repository, func(repo *dynalimit.Repository) error {
 		if err := g.checkRegistered(ctx, repo); err != nil {
@@ -83,8 +83,8 @@ func (g *globals) readTable(ctx context.Context, out *term.Output, run func(*dyn
 	})
 }
 
-// checkRegistered fails if the namespace of the flags is not registered. It passes without a
-// namespace.
+// checkRegistered reads the namespace of the flags and returns a *fault.NamespaceError if it is not registered.
+// Without --namespace it returns nil and reads nothing.
 func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repository) error {
 	if g.Namespace == "" {
 		return nil
@@ -96,14 +96,14 @@ func (g *globals) checkRegistered(ctx context.Context, repo *dynalimit.Repositor
 	return err
 }
 
-// changeTable calls run with the table, for commands that change it, under the author of --as or
-// the AWS identity.
+// changeTable calls run with a repository of the table. The author of its changes is --as or the caller's AWS
+// identity. It adds advice to the error and, unlike readTable, does not check the namespace.
 func (g *globals) changeTable(ctx context.Context, out *term.Output, run func(*dynalimit.Repository) error) error {
 	return g.onTable(ctx, out, connect.Options.ForChanges, run)
 }
 
-// onTable calls run with the repository that open returns, and adds advice to the error. It notes
-// on out if DynamoDB takes long.
+// onTable calls run with the repository that open returns, and adds advice to the error of either. It prints a
+// note on out if DynamoDB takes long.
 func (g *globals) onTable(
 	ctx context.Context, out *term.Output,
 	open func(connect.Options, context.Context) (*dynalimit.Repository, error), run func(*dynalimit.Repository) error,

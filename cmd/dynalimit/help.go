@@ -13,7 +13,8 @@ import (
 //go:embed help.txt
 var helpText string
 
-// helpSections returns the sections of help.txt by title.
+// helpSections returns the texts of the sections of help.txt by title. A title is the words of a command, or
+// the program's name.
 func helpSections() map[string]string {
 	sections := map[string]string{}
 	for _, section := range strings.Split("\n"+helpText, "\n# ")[1:] {
@@ -23,7 +24,8 @@ func helpSections() map[string]string {
 	return sections
 }
 
-// explainCommands adds to the program and each command its section of help.txt.
+// explainCommands sets the detailed help of the program and of each command to its section of help.txt; without
+// a section it is "".
 func explainCommands(app *kong.Application) {
 	sections := helpSections()
 	app.Detail = sections[app.Name]
@@ -32,8 +34,9 @@ func explainCommands(app *kong.Application) {
 	}
 }
 
-// printHelp prints kong's help, for the program without subcommands. For `keeper serve` it explains --local in
-// another way. It restores the changed groups and flags after printing.
+// printHelp prints kong's help of the selected command, or of the program without subcommands. For `keeper
+// serve` it explains --local in another way. It changes groups and flags of the model for that, and restores
+// them.
 func printHelp(options kong.HelpOptions, c *kong.Context) error {
 	options.NoExpandSubcommands = c.Selected() == nil
 	options.FlagsLast = options.NoExpandSubcommands

@@ -42,8 +42,8 @@ type keeperServeCmd struct {
 // keeperLocalHelp is the help of --local for this command.
 const keeperLocalHelp = "Keep the tables in memory of this process, not of 'dynalimit local', with an organisation to try; nothing else is needed."
 
-// mergeConfig merges the flags, the environment, the file and the defaults, and refuses invalid settings. The
-// first one that is given wins, even with an empty value such as 0s or an empty list.
+// mergeConfig returns the settings from the flags, the environment, the file and the defaults, in this order of
+// precedence. An empty value such as 0s counts as given. It refuses invalid settings and an unreadable file.
 func (c keeperServeCmd) mergeConfig() (keeper.Config, error) {
 	config := keeper.Default()
 	if c.Config != "" {
@@ -89,8 +89,8 @@ func overrideValue[T any](config, flag *T) {
 // given.
 type saidList []string
 
-// Decode implements kong.MapperValue. It appends the values of a comma-separated flag, which may be
-// empty.
+// Decode implements kong.MapperValue. It appends the values of a comma-separated flag to *l. An empty flag
+// makes *l empty but not nil, which means given.
 func (l *saidList) Decode(ctx *kong.DecodeContext) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("list", &text); err != nil {
@@ -111,7 +111,8 @@ func (l saidList) asPointer() *saidList {
 	return &l
 }
 
-// Run serves the keeper's API until ctx ends. It prints the addresses once the tables are ready.
+// Run serves the keeper's API until ctx ends, then shuts it down. It creates or checks the tables first, and
+// prints the addresses after that. Logs go to out.Notes as JSON.
 func (c keeperServeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	config, err := c.mergeConfig()
 	if err != nil {

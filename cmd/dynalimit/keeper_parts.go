@@ -19,14 +19,14 @@ import (
 )
 
 // openParts returns the parts of the service: the client, the keys, the repository and, if prices are
-// refreshed, the price list. Call closing after the service has ended. After an error there is nothing to
-// close.
+// refreshed, the source of the price list. Call closing after the service has ended. After an error it has
+// closed them itself, and closing may be nil.
 func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper.Config, logger *slog.Logger) (parts keeper.Parts, closing func(), err error) {
 	parts = keeper.Parts{Tables: budget.Tables{Control: c.Control, Usage: c.Usage}, Logger: logger, Now: clockOf(ctx)}
 	if g.Local {
-		closing, err = c.inMemory(ctx, g, config, &parts)
+		closing, err = c.openInMemory(ctx, g, config, &parts)
 	} else {
-		closing, err = c.onDynamoDB(ctx, g, config, &parts)
+		closing, err = c.openDynamoDB(ctx, g, config, &parts)
 	}
 	if err != nil {
 		return parts, closing, err
@@ -43,10 +43,10 @@ func (c keeperServeCmd) openParts(ctx context.Context, g *globals, config keeper
 	return parts, closing, err
 }
 
-// inMemory sets the client in parts to an engine in this process and the principal to "keeper". The keys come
-// from --keyset or the environment, else they are new; it fails with --endpoint. The returned function closes
-// the engine and ends the watch of the keys.
-func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
+// openInMemory sets in parts the client of a new engine in this process, the principal "keeper", and keys:
+// those given, else new ones. It fails with --endpoint. The returned function closes the engine and ends the
+// watch of the keys.
+func (c keeperServeCmd) openInMemory(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	if g.Endpoint != "" {
 		return nil, badInput("--local keeps the tables in memory: leave --endpoint out")
 	}
@@ -64,9 +64,9 @@ func (c keeperServeCmd) inMemory(ctx context.Context, g *globals, config keeper.
 	return func() { unwatch(); db.Close() }, nil
 }
 
-// onDynamoDB sets the client, the principal and the keys in parts, and fails if AWS does not name the principal
-// or no keys are given. The returned function ends the watch of the keys.
-func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
+// openDynamoDB sets the client, the principal and the keys in parts. It fails if the caller's identity cannot
+// be found or no keys are given. The returned function ends the watch of the keys.
+func (c keeperServeCmd) openDynamoDB(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -79,9 +79,9 @@ func (c keeperServeCmd) onDynamoDB(ctx context.Context, g *globals, config keepe
 	return c.watchKeys(ctx, g, config, parts)
 }
 
-// watchKeys sets parts.Keys: reloaded regularly from the file or secret of --keyset, or fixed from the
-// environment. It logs a warning if everybody may read the file, and fails without keys. The returned function
-// ends the reloading.
+// watchKeys sets parts.Keys: reloaded regularly from the file or AWS secret of --keyset, or without it fixed
+// from the environment. It logs a warning if everybody may read the file, and fails without valid keys. The
+// returned function ends the reloading.
 func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper.Config, parts *keeper.Parts) (func(), error) {
 	named := keysetFlag{config.Keyset}
 	keys, err := named.loadKeys(ctx, g) // its errors contain advice
@@ -105,9 +105,9 @@ func (c keeperServeCmd) watchKeys(ctx context.Context, g *globals, config keeper
 	return watched.Close, nil
 }
 
-// createTables creates the tables for --create-tables or --local, else it checks them. With --local it also
-// creates an organisation with an app to try. It returns a function that prints the addresses and, with
-// --local, commands to try.
+// createTables creates the missing tables with --create-tables or --local, else it only checks them. With
+// --local it also creates an organisation with an app to try. It returns a function that prints the addresses
+// and, with --local, commands to try.
 func (c keeperServeCmd) createTables(ctx context.Context, g *globals, s *keeper.Service) (func(*term.Output), error) {
 	if c.CreateTables || g.Local {
 		if err := s.CreateTables(ctx); err != nil {
@@ -136,8 +136,8 @@ func printAddresses(out *term.Output, s *keeper.Service) {
 	}
 }
 
-// explainStart adds advice to the error of a failed start, such as flags for a missing table, and joins
-// closing, the error of the shutdown.
+// explainStart returns the error of a failed start with advice, such as flags for a missing table. It joins
+// closing, the error of the shutdown, which may be nil.
 func (c keeperServeCmd) explainStart(ctx context.Context, g *globals, err, closing error) error {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) && !errors.Is(err, fault.ErrTable) {

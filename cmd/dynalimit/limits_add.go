@@ -26,8 +26,9 @@ type addCmd[L source] struct {
 // Validate refuses flags that contradict --until and, with --until, malformed or repeated limits.
 func (c addCmd[L]) Validate() error { return c.validateRaise(c.Limits, c.Only, c.DryRun) }
 
-// Run adds limits to the source, or replaces limits of the same names, and prints the differences. With --until
-// it raises their capacity until that time instead. A dry run stores nothing.
+// Run adds limits to the source, or replaces its limits of the same names, and prints the differences. A source
+// without limits then extends less specific ones. With --until it raises capacities until then instead; a dry
+// run stores nothing.
 func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	at := c.At.scope()
 	if c.Until != nil {
@@ -45,9 +46,9 @@ func (c addCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error 
 	})
 }
 
-// addLimits returns the configuration of the source at with the limits of texts added or replaced. A source
-// without limits then extends less specific ones. found are the limits in force, for omitted parts;
-// NAME=unlimited lifts one of them. It fails for an unlimited source, a repeated name, and a limit of a group.
+// addLimits returns config, of the source at, with the limits of texts added or replaced; a source without
+// limits then extends others. Omitted parts come from found, the limits in force; NAME=unlimited lifts one.
+// Unlimited sources and repeated names are errors.
 func addLimits(config admin.LimitConfig, at admin.Scope, texts []string, found inForce) (admin.LimitConfig, error) {
 	if config.Unlimited {
 		return config, fmt.Errorf("%s is unlimited, where no limit applies: replace that with 'set' or 'delete' first", at)
@@ -93,8 +94,9 @@ type inForce struct {
 	groups map[string]string
 }
 
-// limitsInForce reads the limits that apply at a source, from it and less specific ones, without raises. It
-// also reads the names of limits on its resource's groups.
+// limitsInForce reads the limits that apply at a source by name, from it and less specific ones, without
+// raises. It stops at the first list that does not extend others. It also reads the names of limits on groups
+// of the resource.
 func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) (f inForce, err error) {
 	f = inForce{limits: map[string]dynalimit.Limit{}, groups: map[string]string{}}
 	scopes, err := withLessSpecific(ctx, repo, at)
@@ -118,7 +120,7 @@ func limitsInForce(ctx context.Context, repo *dynalimit.Repository, at admin.Sco
 	return f, err
 }
 
-// groupLimits returns the names of limits on groups of models, each with its group. It reads the groups of
+// groupLimits returns a map from the names of limits on groups of models to the group. It reads the groups of
 // at's resource, or all groups if at has no resource, and on them the sources of the owners of scopes.
 func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, scopes []admin.Scope) (map[string]string, error) {
 	limits, models := admin.New(repo).Limits, []admin.Scope{{Everyone: true, Resource: at.Resource}}
@@ -156,9 +158,9 @@ func groupLimits(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 	return groups, nil
 }
 
-// withLessSpecific returns a source and the less specific ones of its entity, its plan and everybody, the most
-// specific first. It reads the plan of an entity from its record, and returns sources without a configuration
-// too.
+// withLessSpecific returns the scope at, then the less specific ones of its entity, its plan and everybody, the
+// most specific first. It reads the plan of an entity from its record. Scopes without a configuration are
+// included.
 func withLessSpecific(ctx context.Context, repo *dynalimit.Repository, at admin.Scope) ([]admin.Scope, error) {
 	scopes, plan := []admin.Scope{at}, at.Plan
 	if at.Entity != "" {
@@ -184,9 +186,9 @@ type removeCmd[L source] struct {
 	changes
 }
 
-// Run removes limits from the source, and names from its list of lifted limits, and prints the differences. A
-// source without any left no longer extends others. It fails if the source has none of the names, and a dry run
-// stores nothing.
+// Run removes the named limits and lifted names from the source, and prints the differences. A source without
+// any left no longer extends others. It fails if the source has none of the names, and a dry run stores
+// nothing.
 func (c removeCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		before := len(config.Limits) + len(config.Lifted)
@@ -207,8 +209,8 @@ type lowerCmd[L source] struct {
 	changes
 }
 
-// Run ends raises of the source before their time and prints the differences. It fails if a named limit is not
-// raised. A dry run stores nothing.
+// Run ends the source's raises of the named limits before their time and prints the differences. If a named
+// limit is not raised, it fails and changes none. A dry run stores nothing.
 func (c lowerCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.changes, func(config admin.LimitConfig) (admin.LimitConfig, error) {
 		for _, name := range c.Names {

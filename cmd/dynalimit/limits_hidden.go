@@ -14,9 +14,9 @@ import (
 // mostHidingSources is the maximal number of sources that are checked for hiding a new limit.
 const mostHidingSources = 1000
 
-// warnOfHidden returns a warning if the own lists of more specific sources hide limits that a change adds. It
-// counts these sources and names the first three. It returns nil if none do, for a source of an entity, or if
-// the sources cannot be read.
+// warnOfHidden returns one warning if the own lists of more specific sources hide limits that a change adds to
+// the source at. The warning counts these sources and names three. It is nil if none do, for a source of an
+// entity, and if reading fails.
 func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, before, after admin.LimitConfig) []string {
 	names := slices.DeleteFunc(namesOf(after), func(name string) bool { return slices.Contains(namesOf(before), name) })
 	if len(names) == 0 || at.Entity != "" {
@@ -41,8 +41,8 @@ func warnOfHidden(ctx context.Context, repo *dynalimit.Repository, at admin.Scop
 	return []string{fmt.Sprintf("%s a list that does not extend, and hides %s: %s", of, strings.Join(names, ", "), firstScopes(hiding, 3))}
 }
 
-// firstSources returns a sequence of the first most configurations. After its iteration *more is true if it
-// left some out.
+// firstSources returns a sequence of the first most configurations; an error counts as one. After its iteration
+// *more is true if it left some out.
 func firstSources(sources iter.Seq2[admin.ScopedConfig, error], most int) (first iter.Seq2[admin.ScopedConfig, error], more *bool) {
 	more = new(bool)
 	return func(yield func(admin.ScopedConfig, error) bool) {

@@ -18,7 +18,8 @@ type limitsListCmd struct {
 	Resource string `help:"Only entities with limits for this resource." placeholder:"NAME"`
 }
 
-// Run prints the configured sources, or those of entities for --resource.
+// Run prints all configured sources with their settings. With --resource it prints only those of entities with
+// limits for it.
 func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, readConfigs(ctx, repo, c.scopes(ctx, repo)), term.List[admin.ScopedConfig]{
@@ -31,7 +32,8 @@ func (c limitsListCmd) Run(ctx context.Context, g *globals, out *term.Output) er
 	})
 }
 
-// scopes returns all configured scopes, or with --resource those of entities with limits for it.
+// scopes returns a sequence of all configured scopes or, with --resource, of the scopes of entities with limits
+// for it. It reads during the iteration and yields errors.
 func (c limitsListCmd) scopes(ctx context.Context, repo *dynalimit.Repository) iter.Seq2[admin.Scope, error] {
 	if c.Resource == "" {
 		return admin.New(repo).Limits.Scopes(ctx)
@@ -63,7 +65,8 @@ type limitsResolveCmd struct {
 	Resource string `arg:"" help:"The resource that it asks for."`
 }
 
-// Run prints the limits in force for an entity on a resource and on its groups, and their sources.
+// Run prints the limits in force for an entity on a resource and on its groups, with their sources. It reads
+// the configuration anew, and no bucket.
 func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		resolved, err := repo.ResolveLimits(ctx, c.Entity, c.Resource)
@@ -85,8 +88,8 @@ func (c limitsResolveCmd) Run(ctx context.Context, g *globals, out *term.Output)
 // noGroupLimits is the text for a group without limits of an entity.
 const noGroupLimits = "no limits: none are set for the group by its name"
 
-// printResolved prints the limits in force and their sources, raises and hidden limits. none is the
-// text if no source is configured.
+// printResolved prints the limits in force, or that calls are blocked or unlimited, then their sources, plan,
+// parent, raises, and lifted and hidden limits. none is the text without any source.
 func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	switch {
 	case r.Blocked != "":
@@ -119,7 +122,8 @@ func printResolved(out *term.Output, r dynalimit.ResolvedLimits, none string) {
 	printFields(out, facts...)
 }
 
-// fromSources names the sources of the limits, with the limits of each if there are several.
+// fromSources names the source of the limits or, if they come from several, each source with the names of its
+// limits.
 func fromSources(r dynalimit.ResolvedLimits) string {
 	if slices.IndexFunc(r.From, func(l sources.Source) bool { return l != r.Source }) < 0 {
 		return string(r.Source)

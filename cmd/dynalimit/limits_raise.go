@@ -19,8 +19,9 @@ type raising struct {
 	Replace bool    `help:"With --until, take the place of a raise that is larger or ends later."`
 }
 
-// validateRaise refuses flags that contradict a raise, malformed limits and repeated names. Without --until
-// it refuses only --replace. texts are raises such as NAME=N.
+// validateRaise returns an error for flags that contradict --until, and for malformed limits and repeated
+// names. Without --until it refuses only --replace. texts are raises such as NAME=N; only and dryRun are the
+// values of flags.
 func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	switch {
 	case r.Until == nil && r.Replace:
@@ -48,8 +49,8 @@ func (r raising) validateRaise(texts []string, only, dryRun bool) error {
 	return nil
 }
 
-// parseRaise parses a raise NAME=N, and returns the name of the limit and its new capacity in tokens. It
-// refuses the other parts of a limit, which a raise does not change.
+// parseRaise parses a raise NAME=N, and returns the name of the limit and its new capacity in whole tokens. A
+// period, dollars or other parts of a limit are an error, because a raise does not change them.
 func parseRaise(text string) (name string, capacity int64, err error) {
 	name, value, _ := strings.Cut(text, "=")
 	if strings.HasPrefix(value, "$") || strings.Contains(value, "/") {
@@ -64,8 +65,9 @@ func parseRaise(text string) (name string, capacity int64, err error) {
 	return name, capacity, nil
 }
 
-// raiseLimits raises each limit in texts until --until, and prints the source before and after. If
-// one fails, it notes the limits raised already.
+// raiseLimits raises the capacity of each limit in texts, one by one, until --until, and prints the differences
+// of the source. A larger or later raise is a conflict without --replace. If one fails, it notes the limits
+// raised already.
 func (r raising) raiseLimits(ctx context.Context, g *globals, out *term.Output, at admin.Scope, texts []string) error {
 	until, err := notation.ParseUntil(*r.Until, now(ctx), time.Local)
 	if err != nil {

@@ -36,12 +36,14 @@ func (c *sourceSet) Validate() error {
 	return err
 }
 
-// hasChanges reports whether the flags give limits, --unlimited or --on-unavailable.
+// hasChanges reports whether the flags give limits, --unlimited or --on-unavailable. --only and --version alone
+// do not count.
 func (c *sourceSet) hasChanges() bool {
 	return c.Unlimited || len(c.Limits) > 0 || c.OnUnavailable != nil
 }
 
-// requireChange refuses flags that set nothing. others names further flags that would.
+// requireChange returns an error if the flags set nothing. others is a text for the error that names further
+// flags of the command, such as ", or --group".
 func (c *sourceSet) requireChange(others string) error {
 	if c.hasChanges() {
 		return nil
@@ -49,7 +51,8 @@ func (c *sourceSet) requireChange(others string) error {
 	return fmt.Errorf("nothing is to be set: give limits, such as %s, or --unlimited, or --on-unavailable%s", notation.Example, others)
 }
 
-// parseLimits returns the limits of the arguments. The first malformed one is the error.
+// parseLimits returns the limits of the arguments in their order, without defaults. The first malformed one is
+// the error.
 func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 	limits := make([]dynalimit.Limit, len(c.Limits))
 	for i, text := range c.Limits {
@@ -61,9 +64,9 @@ func (c *sourceSet) parseLimits() ([]dynalimit.Limit, error) {
 	return limits, nil
 }
 
-// applyTo returns the configuration with the given flags applied, or an error for a malformed limit. New limits
-// or --unlimited replace the old limits, lifted limits and raises, and the source no longer extends others. The
-// policy none clears the outage policy, and other settings stay.
+// applyTo returns config with the given flags applied; a malformed limit is an error. New limits or --unlimited
+// replace the old limits, lifted limits and raises, and the source no longer extends others. The policy none
+// clears the outage policy; other settings stay.
 func (c *sourceSet) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	limits, err := c.parseLimits()
 	if err != nil {
@@ -96,16 +99,17 @@ type sourceChange struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// deleteSource removes the whole configuration of a source and prints the differences. If only is true, limits
-// in force may go too. A dry run stores nothing.
+// deleteSource removes the whole configuration of the source at and prints the differences. It fails if that
+// takes a limit of money out of force, unless only is true. A dry run stores nothing and does not check that.
 func deleteSource(ctx context.Context, g *globals, out *term.Output, at admin.Scope, only bool, how changes) error {
 	return changeSource(ctx, g, out, at, how, func(c admin.LimitConfig) (admin.LimitConfig, error) {
 		return admin.LimitConfig{Version: c.Version, Only: only}, nil
 	})
 }
 
-// changeSource reads the configuration of a source, stores the result of change, and prints the differences and
-// warnings about them. A dry run stores nothing.
+// changeSource reads the configuration of the source at, stores the result of change, and prints the
+// differences and warnings about them. An empty result removes the source. A dry run validates the result
+// without storing it.
 func changeSource(
 	ctx context.Context, g *globals, out *term.Output, at admin.Scope, how changes,
 	change func(admin.LimitConfig) (admin.LimitConfig, error),
@@ -134,8 +138,8 @@ func changeSource(
 	})
 }
 
-// storeSource stores c at the source, or removes the source if c is empty, and returns the stored
-// configuration, zero after a removal. A dry run only validates c and returns it with default values.
+// storeSource stores c at the source, or removes the source if c has no settings. It returns the stored
+// configuration, which is zero after a removal. A dry run only validates c and returns it with default values.
 func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope, c admin.LimitConfig, dryRun bool) (admin.LimitConfig, error) {
 	says := len(configFacts(c)) > 0
 	switch {
@@ -151,7 +155,8 @@ func storeSource(ctx context.Context, repo *dynalimit.Repository, at admin.Scope
 	return admin.LimitConfig{}, errors.Join(append(errs, err)...)
 }
 
-// printChange prints the changed item and the lines of its differences, or that nothing changes.
+// printChange prints the name of the changed item and the lines of its differences, then that they are stored,
+// or only a dry run. Without lines it prints that nothing changes.
 func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	done := "Stored. In force everywhere within a minute."
 	if len(lines) == 0 {
@@ -160,8 +165,8 @@ func printChange(out *term.Output, what string, lines []string, dryRun bool) {
 	printDone(out, what, lines, dryRun, done)
 }
 
-// printDone prints the changed item, the lines of its change, and the sentence done. For a dry run
-// it says that nothing was changed.
+// printDone prints the name of the changed item, the lines of its change, and the sentence done. In a dry run
+// it replaces done by the sentence that nothing was changed.
 func printDone(out *term.Output, what string, lines []string, dryRun bool, done string) {
 	fmt.Fprintln(out, out.Bold(term.Plain(what)))
 	for _, line := range lines {
@@ -173,7 +178,8 @@ func printDone(out *term.Output, what string, lines []string, dryRun bool, done 
 	fmt.Fprintln(out, done)
 }
 
-// diffFacts returns a coloured line for each fact that differs between was and is, sorted by name.
+// diffFacts returns a coloured line for each fact that differs between was and is, sorted by name. It begins
+// with + for a new, - for a removed, ~ for a changed one. An empty text counts as missing.
 func diffFacts(out *term.Output, was, is map[string]string) []string {
 	var names []string
 	for name := range was {
@@ -208,7 +214,8 @@ func unlimitedText(c admin.LimitConfig) string {
 	return "no limits apply"
 }
 
-// configFacts returns the limits and settings of a configuration as texts by name, for diffFacts.
+// configFacts returns the limits, settings and raises of a configuration as texts by name, for diffFacts. It is
+// empty for a configuration without any.
 func configFacts(c admin.LimitConfig) map[string]string {
 	all := map[string]string{}
 	for _, l := range c.Limits {
@@ -244,7 +251,8 @@ func configFacts(c admin.LimitConfig) map[string]string {
 	return all
 }
 
-// showSource prints the configuration stored at a source.
+// showSource reads the configuration stored at the source and prints it, or that nothing is set there. It
+// leaves out limits of other sources.
 func showSource(ctx context.Context, g *globals, out *term.Output, at admin.Scope) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		config, err := admin.New(repo).Limits.GetConfig(ctx, at)
@@ -306,9 +314,10 @@ func printLimits(out *term.Output, limits []dynalimit.Limit) {
 	}
 }
 
-// wantName returns an error for an empty name, which would mean everybody.
-func wantName(what, name string) error {
-	if err := wantWord("name of the "+what, name); err != nil {
+// requireName returns an error for an empty name, which would mean everybody, else nil. The error uses what,
+// the noun of the object, such as "plan".
+func requireName(what, name string) error {
+	if err := requireWord("name of the "+what, name); err != nil {
 		return fmt.Errorf("%w; 'dynalimit system' is about everybody", err)
 	}
 	return nil

@@ -40,8 +40,8 @@ func (c localCmd) Validate() error {
 	return nil
 }
 
-// Run serves an engine in memory until ctx ends. Then it waits for pending requests up to
-// shutdownTime, and drops the tables.
+// Run serves an in-memory DynamoDB over HTTP until ctx ends, and prints how to connect to it. Then it waits for
+// pending requests up to shutdownTime, and drops the tables.
 func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	listener, err := c.openListener(ctx)
 	if err != nil {
@@ -72,7 +72,8 @@ func (c localCmd) Run(ctx context.Context, out *term.Output) error {
 	return nil
 }
 
-// openListener listens on --host and --port. Its errors advise another address.
+// openListener returns a TCP listener on --host and --port, which the caller closes. Its errors advise another
+// address or port.
 func (c localCmd) openListener(ctx context.Context) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", net.JoinHostPort(c.Host, strconv.Itoa(c.Port)))
@@ -88,7 +89,7 @@ func (c localCmd) openListener(ctx context.Context) (net.Listener, error) {
 	return listener, nil
 }
 
-// printBanner prints how to connect an SDK, a program or the AWS CLI to url.
+// printBanner prints how to connect an SDK, a Go program or the AWS CLI to the engine at url.
 func printBanner(out *term.Output, url string) {
 	fmt.Fprintf(out, "%s %s\n", out.Bold("DynamoDB in memory:"), out.Cyan(url))
 	fmt.Fprintln(out, out.Dim("Any region, any credentials, this machine only. Ctrl-C stops it and drops its tables."))

@@ -75,7 +75,8 @@ type cli struct {
 }
 
 // runCommand runs the command of args, prints results to out and errors to stderr, and returns the exit code.
-// Without args it prints the help, and with --version the version. It sets the notes and the JSON mode of out.
+// Without args or with "help" it prints the help, and with --version the version. It sets the notes and the
+// JSON mode of out.
 func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, stderr io.Writer) (code int) {
 	defer func() {
 		switch r := recover().(type) {
@@ -116,8 +117,8 @@ func (p *cli) runCommand(ctx context.Context, args []string, out *term.Output, s
 	}
 }
 
-// newCLI returns the parser of all commands. It panics with an exit where kong would end the
-// process.
+// newCLI returns the parser of all commands, with their help texts. Where kong would end the process, the
+// parser panics with an exit, which runCommand recovers.
 func newCLI() *cli {
 	p := &cli{}
 	p.Kong = kong.Must(&p.commands,
@@ -141,7 +142,8 @@ func newCLI() *cli {
 	return p
 }
 
-// helpHint returns a sentence that names the help of the command with wrong arguments.
+// helpHint returns a sentence that names the --help of the command that err, a parse error, is about, or of the
+// program.
 func helpHint(err error) string {
 	name := "dynalimit"
 	var parse *kong.ParseError

@@ -46,7 +46,8 @@ func (f manifestFile) shortName() string {
 	return filepath.Base(f.File)
 }
 
-// readFile reads and parses the manifest of the argument, or of standard input for "-".
+// readFile reads and parses the manifest of the argument, or of standard input for "-". An unreadable file is
+// bad input. Problems of the manifest are a failure with exitUsage that wraps manifest.Problems.
 func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	in := io.Reader(os.Stdin)
 	if f.File != "-" {
@@ -68,8 +69,8 @@ func (f manifestFile) readFile() (*manifest.Manifest, error) {
 	return m, nil
 }
 
-// readManifest reads the manifest, and sets g.Namespace to its namespace if the command has none. It fails if
-// both name different ones.
+// readManifest reads and parses the manifest, and sets g.Namespace to its namespace if the command has none. It
+// fails if both name different ones.
 func (f manifestFile) readManifest(g *globals) (*manifest.Manifest, error) {
 	m, err := f.readFile()
 	if err != nil {
@@ -92,13 +93,13 @@ type manifestOptions struct {
 	Full          bool   `help:"Show every change, however many there are."`
 }
 
-// planOptions converts the flags for package manifest.
+// planOptions converts the flags for manifest.Compare, without --only and --full.
 func (o manifestOptions) planOptions() manifest.Options {
 	return manifest.Options{Adopt: o.Adopt, AdoptFrom: o.AdoptFrom, Prune: o.PruneEntities, LiftBlocks: o.LiftBlocks}
 }
 
-// makePlan reads the table and returns the changes that make it match m. It marks changes as refused that take
-// limits out of force without a confirmation; --only confirms deletions.
+// makePlan reads the table and returns the changes that would make it match m; it changes nothing. It marks
+// changes as refused that take limits out of force without a confirmation; --only confirms those of deletions.
 func (o manifestOptions) makePlan(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest) (manifest.Plan, error) {
 	table := manifest.Of(admin.New(repo))
 	live, err := manifest.Read(ctx, table, m)
@@ -115,8 +116,8 @@ type manifestPlanCmd struct {
 	ExitCode bool `help:"End with the exit code 3 if there is anything to change, or a source by hand."`
 }
 
-// Run prints the changes that an apply of the manifest would make. With --exit-code it returns
-// errNo if the table differs, or a source was set by hand.
+// Run prints the changes that an apply of the manifest would make, with warnings, and changes nothing. With
+// --exit-code it returns errNo if the table differs, or a source was set by hand.
 func (c manifestPlanCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readManifest(g)
 	if err != nil {
@@ -145,8 +146,8 @@ type manifestExportCmd struct {
 	zaeSource
 }
 
-// Run prints the manifest of the table, and notes the sources that a manifest cannot express. With
-// --from-zae it translates a table of zae-limiter.
+// Run prints the manifest of the table as YAML, or as JSON with --json, and notes the sources that a manifest
+// cannot express. With --from-zae it translates a table of zae-limiter instead.
 func (c manifestExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.FromZae != "" {
 		return c.exportZae(ctx, g, out)
@@ -202,8 +203,8 @@ type validated struct {
 	Warnings []manifest.Problem `json:"warnings"`
 }
 
-// Run checks the file without a table, and prints its problems and warnings. It returns an error if
-// there are problems.
+// Run checks the file without a table, and prints its warnings and size, or with --json also its problems. If
+// there are problems, it returns them as an error.
 func (c manifestValidateCmd) Run(out *term.Output) error {
 	m, err := c.readFile()
 	v := validated{Valid: err == nil, Problems: []manifest.Problem{}, Warnings: []manifest.Problem{}}

@@ -14,7 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/shared"
 )
 
-// warnOfAlerts adds a warning to the plan of a manifest with alerts if no Deliverer sends them, or if that cannot be read.
+// warnOfAlerts appends a warning to p.Warnings if the manifest's limits have alerts and no process delivers
+// them, or if that cannot be read. Without alerts it reads nothing.
 func warnOfAlerts(ctx context.Context, repo *dynalimit.Repository, m *manifest.Manifest, p *manifest.Plan) {
 	for _, config := range m.Configs {
 		if slices.ContainsFunc(config.Limits, func(l dynalimit.Limit) bool { return l.AlertAt != 0 }) {

@@ -40,8 +40,9 @@ type applied struct {
 	DryRun  bool             `json:"dry_run"`
 }
 
-// Run makes the table match the manifest, after a confirmation of the plan. With --yes it asks
-// nothing. It changes nothing in a dry run, or if the plan refuses a change.
+// Run shows the changes that make the table match the manifest, and makes them after a confirmation; --yes
+// skips it. It changes nothing in a dry run, or if the plan refuses a change. It fails if the table changed
+// between plan and confirmation.
 func (c manifestApplyCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	m, err := c.readManifest(g)
 	if err != nil {
@@ -84,9 +85,9 @@ type applyRun struct {
 	waited func() // ends the note about waiting; nil while there is none
 }
 
-// applyAlone plans and applies the manifest under the table's lock, and prints the outcome. It fails if the
-// plan differs from agreed, the confirmed one; nil means that nothing was asked. It applies nothing if the plan
-// refuses a change.
+// applyAlone waits for the table's lock, plans and applies the manifest under it, and prints the outcome. It
+// fails if the plan differs from agreed, the confirmed one; nil means that nothing was asked. If the plan
+// refuses a change, it applies nothing.
 func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error {
 	opts := &admin.AloneOptions{Hold: applyHold, Wait: r.c.Wait, OnWait: r.noteWaiting}
 	defer r.endWaiting()
@@ -110,7 +111,8 @@ func (r *applyRun) applyAlone(ctx context.Context, agreed *manifest.Plan) error 
 	})
 }
 
-// noteWaiting prints the holder of the lock once, and again regularly until the wait ends.
+// noteWaiting prints the holder of the lock at its first call, and starts a regular note until endWaiting.
+// Further calls do nothing.
 func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	if r.waited != nil {
 		return
@@ -119,7 +121,7 @@ func (r *applyRun) noteWaiting(held *fault.LockedError) {
 	r.waited = r.out.Watch(term.Plain(held.Holder) + ", who applies a manifest to this table")
 }
 
-// endWaiting ends the notes of noteWaiting.
+// endWaiting ends the notes of noteWaiting, if any, so that the next call of noteWaiting prints again.
 func (r *applyRun) endWaiting() {
 	if r.waited != nil {
 		r.waited()
@@ -127,8 +129,8 @@ func (r *applyRun) endWaiting() {
 	r.waited = nil
 }
 
-// progressPrinter returns a function that notes the progress of an apply and the remaining time, at
-// most every two seconds.
+// progressPrinter returns a function that notes the number of made changes and the estimated remaining time. It
+// notes at most every two seconds, and nothing at the start and the end.
 func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	start := now(ctx)
 	last := start
@@ -143,9 +145,9 @@ func (r *applyRun) progressPrinter(ctx context.Context) func(done, total int) {
 	}
 }
 
-// printOutcome prints the result of an apply, and rewrites the errors in o.Failed for people. It returns the
-// error that ends the command: err, or one about refused, conflicting or failed changes. A dry run returns no
-// error for refused ones.
+// printOutcome prints the result of an apply, and sets Error of each element of o.Failed to a text for people.
+// It returns the error that ends the command: err, or one about refused, conflicting or failed changes. In a
+// dry run refused ones are not an error.
 func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) error {
 	for i, f := range o.Failed {
 		if f.Err != nil {
@@ -173,8 +175,8 @@ func (r *applyRun) printOutcome(p manifest.Plan, o manifest.Outcome, err error) 
 	return nil
 }
 
-// printText prints the plan if nothing was applied, else the failed changes and the number of made
-// ones.
+// printText prints the plan if nothing was applied, else the failed changes and, if err is nil, the number of
+// made ones.
 func (r *applyRun) printText(p manifest.Plan, o manifest.Outcome, err error) {
 	switch {
 	case r.c.DryRun:

@@ -19,8 +19,9 @@ type zaeSource struct {
 	FromNamespace string `help:"Namespace of the table of zae-limiter. Default: default." placeholder:"NAME"`
 }
 
-// exportZae prints the manifest of a table of zae-limiter, and notes each part that the manifest lacks or
-// expresses differently. It fails with exitNo after printing if parts are missing.
+// exportZae prints the manifest of a table of zae-limiter, from --from-namespace or the default namespace of
+// that table. It notes each part that the manifest lacks or expresses differently. If parts are missing, it
+// fails with exitNo after printing.
 func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.Output) error {
 	source := *g
 	source.Table, source.Namespace = c.FromZae, ""
@@ -60,7 +61,8 @@ func (c manifestExportCmd) exportZae(ctx context.Context, g *globals, out *term.
 	return err
 }
 
-// readZae reads the table of zae-limiter and notes the progress.
+// readZae reads the limits and entities of the table of zae-limiter, and notes the progress. It fails with
+// advice if the table is missing. It writes nothing.
 func (c manifestExportCmd) readZae(ctx context.Context, source *globals, out *term.Output) (*zae.Source, error) {
 	client, err := source.connectOptions(ctx).Client(ctx)
 	if err != nil {

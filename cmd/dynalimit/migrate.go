@@ -39,7 +39,7 @@ type migrateJSON struct {
 	Attach *attachJSON `json:"attach,omitempty"`
 }
 
-// migrateToJSON converts the report of a migration for --json.
+// migrateToJSON converts the report of a migration to its form for --json, with the last write in UTC.
 func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	return migrateJSON{
 		Complete: r.Complete, Passes: r.Passes, Scanned: r.Scanned, Buckets: r.Buckets, Configs: r.Configs, Found: r.Found, Turned: r.Turned,
@@ -48,8 +48,9 @@ func migrateToJSON(r admin.MigrateReport, dryRun bool) migrateJSON {
 	}
 }
 
-// Run converts all items of the older layout, after a confirmation. With --attach it attaches parents instead.
-// It prints the report even if the migration fails halfway, and a dry run changes nothing.
+// Run converts all items of the older layout to today's, after a confirmation; --attach calls attachParents
+// instead. It prints the report even if the migration fails halfway. A dry run reads the table and changes
+// nothing.
 func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Attach {
 		return c.attachParents(ctx, g, out)
@@ -77,8 +78,8 @@ func (c migrateCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// adviseMigration adds the next step to the error of an incomplete migration. It returns other errors and nil
-// as they are.
+// adviseMigration adds the next step to the error of a migration that old writers or malformed items stopped.
+// It returns other errors and nil as they are.
 func adviseMigration(err error) error {
 	switch {
 	case errors.Is(err, admin.ErrLegacyWriters):
@@ -89,7 +90,8 @@ func adviseMigration(err error) error {
 	return err
 }
 
-// printText prints the report of a migration or its dry run for people.
+// printText prints the report of a migration or its dry run for people: numbers of converted and other items,
+// malformed items, the last old write.
 func (j migrateJSON) printText(out *term.Output) {
 	switch {
 	case j.Passes == 0:
@@ -125,8 +127,8 @@ type itemCount struct {
 	what string
 }
 
-// countOthers returns the numbers of items that this run removed, left or listed in place of a migration, each
-// with its reason. A number may be 0.
+// countOthers returns the numbers of items that were not converted but removed, left, converted elsewhere or
+// listed, each with its reason. A number may be 0. In a dry run the reasons are in the conditional.
 func (j migrateJSON) countOthers() []itemCount {
 	stay := min(j.Unreadable, j.Left)
 	counts := []itemCount{

@@ -24,8 +24,8 @@ type attachJSON struct {
 	Refused map[string]string `json:"refused,omitempty"`
 }
 
-// readUnattached returns the records with a parent that calls do not charge, and without the mark detached
-// that says so. They are sorted by parent.
+// readUnattached returns the records with a parent that calls do not charge, and without the mark detached,
+// which would say that this is intended. They are sorted by parent, then by id.
 func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []admin.Entity, err error) {
 	for e, err := range admin.New(repo).Entities.Unattached(ctx) {
 		if err != nil {
@@ -39,7 +39,8 @@ func readUnattached(ctx context.Context, repo *dynalimit.Repository) (found []ad
 	return found, nil
 }
 
-// attachToJSON converts the found records for --json, and finds the parent with most of them.
+// attachToJSON converts the records for --json, and sets Hottest to the parent with most of them and Children
+// to their number.
 func attachToJSON(found []admin.Entity) *attachJSON {
 	j, below := &attachJSON{Entities: []entityJSON{}}, map[string]int{}
 	for _, e := range found {
@@ -51,8 +52,9 @@ func attachToJSON(found []admin.Entity) *attachJSON {
 	return j
 }
 
-// attachParents makes calls charge the parents of records without a decision about that, after a confirmation.
-// It prints refused records and fails if there are any. A dry run only prints the records.
+// attachParents makes calls charge the parents of records that do not decide that, after a confirmation. It
+// prints the number of changed records and the refused ones, and fails if any were refused. A dry run only
+// prints the records.
 func (c migrateCmd) attachParents(ctx context.Context, g *globals, out *term.Output) error {
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		found, err := readUnattached(ctx, repo)
@@ -106,8 +108,8 @@ func refusalReason(err error) string {
 	return err.Error()
 }
 
-// printText prints the found records and the cost of attaching them. dry adds that nothing was
-// changed.
+// printText prints the records and the cost in write units of attaching their parents. If dry is true, it adds
+// that nothing was changed yet. Without records it says only that.
 func (j *attachJSON) printText(out *term.Output, dry bool) {
 	if len(j.Entities) == 0 {
 		fmt.Fprintln(out, "Nothing to attach: every record says whether its parent counts.")
@@ -125,8 +127,8 @@ func (j *attachJSON) printText(out *term.Output, dry bool) {
 	}
 }
 
-// noteUnattached notes on out the number of records with an undecided parent, unless it is 0. It ignores read
-// errors.
+// noteUnattached notes on out the number of records that do not decide whether calls charge the parent, unless
+// it is 0. It reads them first, and ignores errors.
 func noteUnattached(ctx context.Context, repo *dynalimit.Repository, out *term.Output) {
 	if found, err := readUnattached(ctx, repo); err == nil && len(found) > 0 {
 		out.Notef("dynalimit: the parents of %s do not count, that of %s for one: 'dynalimit migrate --attach --dry-run' lists them", notation.CountText(len(found), "record"), term.Plain(found[0].ID))

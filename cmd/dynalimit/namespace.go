@@ -59,7 +59,8 @@ func namespaceToJSON(n admin.Namespace) namespaceJSON {
 
 type namespaceListCmd struct{}
 
-// Run prints all namespaces with their states.
+// Run prints all namespaces of the table with their state, the time and the author of the last change. It
+// ignores --namespace.
 func (namespaceListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		return term.Stream(out, admin.New(repo).Namespaces.List(ctx), term.List[admin.Namespace]{
@@ -82,7 +83,8 @@ type namespaceChange struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-// printText prints the change of a namespace's state. done is advice after a change.
+// printText prints the change of a namespace's state and done, which is advice. It replaces done if nothing
+// changes, or in a dry run.
 func (j namespaceChange) printText(out *term.Output, done string) {
 	var lines []string
 	if j.Changed {
@@ -93,8 +95,9 @@ func (j namespaceChange) printText(out *term.Output, done string) {
 	printDone(out, "namespace "+j.Name, lines, j.DryRun, done)
 }
 
-// findNamespace reads the namespace of the argument. It fails if its state cannot change to the state to now. A
-// purge needs a namespace deleted so long ago that no limiter writes in it any more.
+// findNamespace reads the namespace of the argument; State is "" if it is not registered. It fails if the state
+// cannot change to the state to now. A purge needs a namespace deleted so long ago that limiters no longer
+// write in it.
 func (n namespaceName) findNamespace(ctx context.Context, repo *dynalimit.Repository, to fault.NamespaceState) (admin.Namespace, error) {
 	found, err := admin.New(repo).Namespaces.Get(ctx, n.Name)
 	if err != nil {
@@ -124,8 +127,8 @@ type namespaceRegisterCmd struct {
 	changes
 }
 
-// Run registers a namespace, so that limiters may use it. It fails if the name is active or was deleted. A dry
-// run registers nothing.
+// Run registers a namespace, so that limiters may use it, and prints that. It fails if the name is active or
+// was deleted. A dry run checks that and registers nothing.
 func (c namespaceRegisterCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		_, err := c.findNamespace(ctx, repo, fault.NamespaceActive)
@@ -145,8 +148,9 @@ type namespaceDeleteCmd struct {
 	destroys
 }
 
-// Run ends a namespace for good, after a confirmation. Its items stay until a purge. It changes nothing in a
-// dry run, or if the namespace is not active.
+// Run ends a namespace for good, after a confirmation: calls of its limiters then fail. Its items stay until a
+// purge. It changes nothing in a dry run, and if the namespace is deleted already; an unregistered one is an
+// error.
 func (c namespaceDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.withoutNamespace().changeTable(ctx, out, func(repo *dynalimit.Repository) error {
 		before, err := c.findNamespace(ctx, repo, fault.NamespaceDeleted)
@@ -187,8 +191,9 @@ type purgeJSON struct {
 	DryRun  bool                 `json:"dry_run"`
 }
 
-// Run removes all items of a namespace, after a confirmation. It fails unless the namespace was deleted long
-// enough ago. It reads the whole table and notes its progress; a dry run removes nothing.
+// Run removes all items of a namespace for good, after a confirmation; the name stays taken. It fails unless
+// the namespace was deleted long enough ago. It scans the whole table and notes its progress; a dry run removes
+// nothing.
 func (c namespacePurgeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

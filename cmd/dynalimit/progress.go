@@ -29,20 +29,20 @@ type progress struct {
 	before int64 // items read before the pass
 }
 
-// newProgress returns a progress report that begins now. For its estimates it asks DynamoDB for the number of
-// items in the table.
+// newProgress returns a progress report that begins now, for a scan of the whole table. It asks DynamoDB for
+// the number of items in the table; without an answer the report has no estimates.
 func (g *globals) newProgress(ctx context.Context, out *term.Output) *progress {
 	at := now(ctx)
 	return &progress{out: out, now: func() time.Time { return now(ctx) }, total: g.countItems(ctx), began: at, told: at}
 }
 
-// countItems returns the number of items by DynamoDB's count, which is up to six hours old, or 0 if
-// it is unknown.
+// countItems asks DynamoDB for the number of items in the table, which is up to six hours old. It returns 0 if
+// that is unknown.
 func (g *globals) countItems(ctx context.Context) int64 {
 	return aws.ToInt64(g.describeTable(ctx).ItemCount)
 }
 
-// tableCreated returns the creation time of the table. It returns the zero time if that is unknown,
+// tableCreated asks DynamoDB for the creation time of the table. It returns the zero time if that is unknown,
 // and for a restored table, whose items are older.
 func (g *globals) tableCreated(ctx context.Context) time.Time {
 	t := g.describeTable(ctx)
@@ -52,8 +52,8 @@ func (g *globals) tableCreated(ctx context.Context) time.Time {
 	return aws.ToTime(t.CreationDateTime)
 }
 
-// describeTable returns DynamoDB's description of the table. It is empty after any error, because
-// only estimates need it.
+// describeTable asks DynamoDB for the description of the table. After any error, also for lack of permission,
+// it returns an empty description, because only estimates need it.
 func (g *globals) describeTable(ctx context.Context) types.TableDescription {
 	client, err := g.connectOptions(ctx).Client(ctx)
 	if err != nil {
@@ -67,7 +67,8 @@ func (g *globals) describeTable(ctx context.Context) types.TableDescription {
 }
 
 // reportPass notes the progress of a pass, at most every two seconds, with the remaining time of the pass if
-// the table's size is known. read counts the items of all passes. what describes the results.
+// the table's size is known. read counts the items of all passes so far; the note ends with what, a text about
+// the results.
 func (p *progress) reportPass(pass int, read int64, what string) {
 	at := p.now()
 	if pass != p.pass {
@@ -80,8 +81,8 @@ func (p *progress) reportPass(pass int, read int64, what string) {
 	p.out.Notef("dynalimit: pass %d: %s items read%s, %s", pass, strconv.FormatInt(read, 10), p.estimateText(read-p.before, at.Sub(p.began)), what)
 }
 
-// estimateText formats the finished share of a pass and its remaining time, or "" if the table's
-// size is unknown.
+// estimateText formats the finished share of a pass and its remaining time. done is the items read in the pass,
+// which took so long. It returns "" if the table's size is unknown or already exceeded.
 func (p *progress) estimateText(done int64, took time.Duration) string {
 	if p.total <= 0 || done <= 0 || done >= p.total {
 		return ""
@@ -89,7 +90,8 @@ func (p *progress) estimateText(done int64, took time.Duration) string {
 	return fmt.Sprintf(", %d %% of the table, about %s left of this pass", 100*done/p.total, notation.WaitText(timeLeft(done, p.total, took)))
 }
 
-// timeLeft extrapolates the remaining time from the time that done of total took. done must be above 0.
+// timeLeft estimates the remaining time at the same speed, if done of total took the time took. done must be
+// above 0.
 func timeLeft(done, total int64, took time.Duration) time.Duration {
 	return time.Duration(float64(took) * float64(total-done) / float64(done))
 }

@@ -23,7 +23,8 @@ type schemaCmd struct {
 	Command []string `arg:"" help:"The command, such as limits list."`
 }
 
-// Run prints the JSON schema of a command's --json output.
+// Run prints the JSON schema of the --json output of the command in the arguments. A command without JSON is
+// bad input.
 func (c schemaCmd) Run(out *term.Output) error {
 	text, err := schemaOf(strings.Join(c.Command, " "))
 	if err == nil {
@@ -94,8 +95,8 @@ var selfWritten = map[reflect.Type]any{
 	}{},
 }
 
-// schemaOf returns the JSON schema of a command's --json output; for manifest export that of manifests. It
-// fails for commands without JSON.
+// schemaOf returns the JSON schema of a command's --json output; command is its words. For manifest export it
+// is that of manifests. A command without JSON is bad input.
 func schemaOf(command string) ([]byte, error) {
 	if command == "manifest export" {
 		return manifest.Schema, nil

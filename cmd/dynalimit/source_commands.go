@@ -62,12 +62,13 @@ type resourceSource struct {
 }
 
 // Validate refuses an empty name of the resource.
-func (l resourceSource) Validate() error { return wantName("resource", l.Name) }
+func (l resourceSource) Validate() error { return requireName("resource", l.Name) }
 
 // scope returns the scope of everybody on the resource.
 func (l resourceSource) scope() admin.Scope { return admin.Scope{Everyone: true, Resource: l.Name} }
 
-// list returns the names of resources with limits, and the text for an empty list.
+// list returns a sequence of the names of resources with limits, read during its iteration, and the text for an
+// empty list.
 func (resourceSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Resources(ctx), "No resource has limits. Begin with 'dynalimit resource set gpt-4 rpm=1000'."
 }
@@ -78,14 +79,15 @@ type planSource struct {
 }
 
 // Validate refuses an empty name of the plan.
-func (l planSource) Validate() error { return wantName("plan", l.Name) }
+func (l planSource) Validate() error { return requireName("plan", l.Name) }
 
 // scope returns the scope of the plan, for --resource or for every resource.
 func (l planSource) scope() admin.Scope {
 	return admin.Scope{Plan: l.Name, Resource: l.Resource}
 }
 
-// list returns the names of plans with limits, and the text for an empty list.
+// list returns a sequence of the names of plans with limits, read during its iteration, and the text for an
+// empty list.
 func (planSource) list(ctx context.Context, repo *dynalimit.Repository) (iter.Seq2[string, error], string) {
 	return admin.New(repo).Limits.Plans(ctx), "No plan has limits. Begin with 'dynalimit plan set pro rpm=1000'."
 }
@@ -96,7 +98,7 @@ type entitySource struct {
 }
 
 // Validate refuses an empty id of the entity.
-func (l entitySource) Validate() error { return wantName("entity", l.Entity) }
+func (l entitySource) Validate() error { return requireName("entity", l.Entity) }
 
 // scope returns the scope of the entity, for --resource or for every resource.
 func (l entitySource) scope() admin.Scope {
@@ -107,7 +109,8 @@ type showCmd[L source] struct {
 	At L `embed:""`
 }
 
-// Run prints the configuration stored at the source.
+// Run prints the configuration stored at the source, or that nothing is set there. It leaves out limits of
+// other sources.
 func (c showCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return showSource(ctx, g, out, c.At.scope())
 }
@@ -120,8 +123,8 @@ type setCmd[L source] struct {
 // Validate refuses flags that set nothing.
 func (c setCmd[L]) Validate() error { return c.To.requireChange("") }
 
-// Run applies the flags to the source and prints the differences. Given limits or --unlimited replace the
-// stored limits. A dry run stores nothing.
+// Run applies the flags to the stored configuration of the source and prints the differences. Given limits or
+// --unlimited replace all stored limits and raises. A dry run stores nothing.
 func (c setCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.To.applyTo)
 }
@@ -145,14 +148,14 @@ func (c resourceSetCmd) Validate() error {
 	return c.To.requireChange(", or --group, or --no-groups")
 }
 
-// Run applies the flags to the resource and prints the differences. Given limits and groups replace the stored
-// ones. A dry run stores nothing.
+// Run applies the flags to the stored configuration of the resource and prints the differences. Given limits
+// and given groups replace all stored ones. A dry run stores nothing.
 func (c resourceSetCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return changeSource(ctx, g, out, c.At.scope(), c.To.changes, c.applyTo)
 }
 
-// applyTo returns the configuration with the given flags applied. Given groups replace the old ones, and
-// --no-groups removes them.
+// applyTo returns config with the given flags applied. Given groups replace the old ones, sorted, and
+// --no-groups removes them. The rest is as in sourceSet.applyTo; a malformed limit is an error.
 func (c resourceSetCmd) applyTo(config admin.LimitConfig) (admin.LimitConfig, error) {
 	if c.NoGroups || len(c.Group) > 0 {
 		config.Groups = slices.Sorted(slices.Values(c.Group))
@@ -166,7 +169,8 @@ type deleteCmd[L source] struct {
 	changes
 }
 
-// Run removes the whole configuration of the source and prints the differences. A dry run stores nothing.
+// Run removes the whole configuration of the source, so that less specific sources apply, and prints the
+// differences. Without --only it fails if a limit of money would go. A dry run stores nothing.
 func (c deleteCmd[L]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return deleteSource(ctx, g, out, c.At.scope(), c.Only, c.changes)
 }
@@ -178,7 +182,8 @@ type listed interface {
 
 type listCmd[N listed] struct{}
 
-// Run prints the names of all objects of kind N (plans, resources or the like), one a line.
+// Run prints the names of all plans or resources with limits, by N, one a line. Without any it prints how to
+// set limits.
 func (listCmd[N]) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		var kind N

@@ -11,8 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// moreSpecificSources returns those of sources that satisfy match and that some call uses before the source
-// than. If than is a plan's, it reads the plans of their entities. It fails at the first error.
+// moreSpecificSources returns the scopes of sources that satisfy match and that some call uses before the
+// source than. It calls match for each source. If than is a plan's, it reads the plans of their entities; the
+// first error ends it.
 func moreSpecificSources(
 	ctx context.Context, repo *dynalimit.Repository, than admin.Scope, sources iter.Seq2[admin.ScopedConfig, error], match func(admin.ScopedConfig) bool,
 ) (found []admin.Scope, err error) {
@@ -47,8 +48,8 @@ func moreSpecificSources(
 	return found, nil
 }
 
-// isMoreSpecific reports whether some call uses the source s before the source than. plan is the plan of the
-// entity of s.
+// isMoreSpecific reports whether some call uses the source s before the source than, so that s can hide than.
+// plan is the plan of the entity of s, or "". Equal sources and other resources are false.
 func isMoreSpecific(s, than admin.Scope, plan string) bool {
 	switch {
 	case s == than || than.Resource != "" && s.Resource != "" && s.Resource != than.Resource:
@@ -66,8 +67,8 @@ func isMoreSpecific(s, than admin.Scope, plan string) bool {
 // batch is the number of sources read at once.
 const batch = 100
 
-// readConfigs returns the configurations of scopes one by one. It reads them in batches. It ends with the
-// first error.
+// readConfigs returns a sequence of the configurations of scopes, in their order. It reads them in batches of
+// 100 during the iteration. It ends with the first error.
 func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Seq2[admin.Scope, error]) iter.Seq2[admin.ScopedConfig, error] {
 	return func(yield func(admin.ScopedConfig, error) bool) {
 		for some, err := range inBatches(scopes, batch) {
@@ -88,8 +89,8 @@ func readConfigs(ctx context.Context, repo *dynalimit.Repository, scopes iter.Se
 	}
 }
 
-// inBatches groups elements into slices of n; the last may be shorter. An error ends the sequence; the
-// elements of an unfinished slice are lost.
+// inBatches returns a sequence of slices with n elements of all each, in order; the last may be shorter. An
+// error ends the sequence; the elements of an unfinished slice are lost.
 func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	return func(yield func([]T, error) bool) {
 		var some []T
@@ -112,7 +113,7 @@ func inBatches[T any](all iter.Seq2[T, error], n int) iter.Seq2[[]T, error] {
 	}
 }
 
-// firstScopes lists the first most scopes, and the number of others.
+// firstScopes returns a text that lists the first most scopes, separated by commas, and the number of others.
 func firstScopes(all []admin.Scope, most int) string {
 	var names []string
 	for i, at := range all {

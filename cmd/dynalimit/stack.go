@@ -38,8 +38,8 @@ func (s stackName) Validate() error {
 	return nil
 }
 
-// onFormation calls run with a client of CloudFormation, and adds advice and the exit code to its error. It
-// fails if the flags or the environment name a DynamoDB engine without CloudFormation.
+// onFormation calls run with a client of CloudFormation, and adds advice and the exit code to its error. If the
+// flags or the environment name a DynamoDB engine and no CloudFormation, it fails instead.
 func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*cloudformation.Client) error) error {
 	o := g.connectOptions(ctx)
 	named := connect.Options{Endpoint: os.Getenv("AWS_ENDPOINT_URL_DYNAMODB")} // the variable that 'dynalimit local' prints
@@ -55,9 +55,9 @@ func (g *globals) onFormation(ctx context.Context, out *term.Output, run func(*c
 	return g.explainStack(ctx, err)
 }
 
-// explainStack gives a conflict with a running operation the code exitConflict, and an unknown parameter
-// exitUsage. It adds advice to an interrupt and to missing credentials. It returns nil and other errors as they
-// are.
+// explainStack wraps a conflict with a running operation in a failure with exitConflict, and an unknown
+// parameter in one with exitUsage. It adds advice to an interrupt and to missing credentials. It returns nil
+// and other errors as they are.
 func (g *globals) explainStack(ctx context.Context, err error) error {
 	_, busy := errors.AsType[*stack.BusyError](err)
 	_, param := errors.AsType[*stack.ParamError](err)
@@ -74,8 +74,8 @@ func (g *globals) explainStack(ctx context.Context, err error) error {
 	return err
 }
 
-// explainInterrupted turns an error after the end of ctx into one that says that CloudFormation continues with
-// the stack name. It returns nil and other errors as they are.
+// explainInterrupted replaces an error after the end of ctx by a failure with exitInterrupted, which says that
+// CloudFormation continues with the stack name. It returns nil, and errors before that end, as they are.
 func explainInterrupted(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
@@ -83,7 +83,8 @@ func explainInterrupted(ctx context.Context, name string, err error) error {
 	return &failure{exitInterrupted, fmt.Errorf("interrupted: CloudFormation goes on with the stack %s without this command; follow it with 'dynalimit stack status %s'", name, name)}
 }
 
-// findExistingStack returns the stack of a name. It returns an error if the stack does not exist.
+// findExistingStack requests the description of the stack of a name. It returns an error if the stack does not
+// exist.
 func findExistingStack(ctx context.Context, client *cloudformation.Client, name string) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, name)
 	if err == nil && s == nil {

@@ -24,8 +24,9 @@ type stackDeletion struct {
 	DryRun  bool `json:"dry_run"`
 }
 
-// Run deletes a stack that this command deployed, after a confirmation. It fails for other stacks and while the
-// stack changes. It prints the deleted and the kept resources; a dry run deletes nothing.
+// Run deletes a stack that this command deployed, after a confirmation, and waits for the end. It fails for
+// other stacks and while the stack changes. It prints the kept tables; a dry run prints the deleted and the
+// kept resources and deletes nothing.
 func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := findExistingStack(ctx, client, c.Name)
@@ -52,8 +53,8 @@ func (c stackDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// deleteStack deletes the stack after a confirmation, waits for the end, and sets result.Deleted.
-// It fails if the stack is protected, unless --remove-protection is given.
+// deleteStack deletes the stack after a confirmation, waits for the end, and sets result.Deleted. It fails if
+// the stack is protected, unless --remove-protection is given. After an interrupt CloudFormation continues.
 func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, client *cloudformation.Client, s *stack.Stack, result *stackDeletion) error {
 	if s.Protected && !c.RemoveProtection {
 		return fmt.Errorf("termination protection of the stack %s is on: nothing was deleted; give --remove-protection if it is to go", s.Name)
@@ -70,7 +71,7 @@ func (c stackDeleteCmd) deleteStack(ctx context.Context, out *term.Output, clien
 	return explainInterrupted(ctx, s.Name, err)
 }
 
-// tableNames returns the names of the tables among resources.
+// tableNames returns the physical names of the DynamoDB tables among a stack's resources, or nil.
 func tableNames(resources []stack.Resource) []string {
 	var names []string
 	for _, r := range resources {
@@ -81,8 +82,8 @@ func tableNames(resources []stack.Resource) []string {
 	return names
 }
 
-// printDeletion prints the result of the deletion or of its dry run, and how to delete a kept
-// table.
+// printDeletion prints that the stack is deleted, its kept tables, and the command that deletes one. For a dry
+// run it prints the resources that would be deleted or kept.
 func (c stackDeleteCmd) printDeletion(out *term.Output, r *stackDeletion) {
 	if c.DryRun {
 		for _, gone := range r.Goes {

@@ -47,8 +47,8 @@ type deployed struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Run creates or updates a stack after a confirmation, waits for the end, and prints the result. Problems of
-// the tables' preparation are an error at the end.
+// Run creates or updates a stack after a confirmation, waits for the end, protects the stack, and prepares its
+// table of limits. It prints the result. A problem of the last two steps is an error after that.
 func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	d, err := c.flagDeployment(ctx, g)
 	if err != nil {
@@ -67,8 +67,8 @@ func (c stackDeployCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// flagDeployment returns the template and the parameters of the flags, or with --template-url only the URL and
-// --param. Parameters without a flag keep the stack's values.
+// flagDeployment returns the deployment of the flags: the template and its parameters, or with --template-url
+// only the URL and --param. It sends nothing. Parameters without a flag will keep the stack's values.
 func (c stackDeployCmd) flagDeployment(ctx context.Context, g *globals) (stack.Deployment, error) {
 	d := stack.Deployment{
 		Stack: c.Name, TemplateURL: c.TemplateURL, Params: map[string]string{}, Tags: c.Tags, RoleARN: c.RoleARN, Adopt: c.Adopt,
@@ -85,8 +85,8 @@ func (c stackDeployCmd) flagDeployment(ctx context.Context, g *globals) (stack.D
 	return d, nil
 }
 
-// deployStack deploys d after a confirmation and waits for the end. Then it protects the stack and
-// prepares its tables. It fills result.
+// deployStack deploys d after a confirmation and waits for the end. Then it protects the stack and prepares its
+// table of limits. It fills result; a problem of these two steps goes into result.Problem, without an error.
 func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.Output, client *cloudformation.Client, d stack.Deployment, result *deployed) error {
 	s, err := c.findStack(ctx, out, client, d)
 	if err != nil {
@@ -106,7 +106,7 @@ func (c stackDeployCmd) deployStack(ctx context.Context, g *globals, out *term.O
 }
 
 // findStack returns the stack that d names, or nil if it does not exist. It fails if the stack cannot be
-// deployed to. With --clean-up it deletes a failed stack first, and returns nil.
+// deployed to. If its first deployment failed and --clean-up is given, it deletes the rest and returns nil.
 func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client *cloudformation.Client, d stack.Deployment) (*stack.Stack, error) {
 	s, err := stack.Find(ctx, client, d.Stack)
 	if err != nil {
@@ -120,8 +120,8 @@ func (c stackDeployCmd) findStack(ctx context.Context, out *term.Output, client 
 	return s, err
 }
 
-// protectStack turns termination protection on and prepares the table of limits. It sets the status
-// and outputs of result, and its Problem if a step fails.
+// protectStack turns termination protection on, unless it is on, and prepares the table of limits. It sets the
+// status and outputs of result. A failure of either step goes into result.Problem; a failed read is an error.
 func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cloudformation.Client, result *deployed) error {
 	s, err := findExistingStack(ctx, client, c.Name)
 	if err != nil {
@@ -152,8 +152,9 @@ func (c stackDeployCmd) protectStack(ctx context.Context, g *globals, client *cl
 // limitsTable is the logical id of the table of limits.
 const limitsTable = "LimitsTable"
 
-// prepareTable writes the record of the layout into a new table, which CloudFormation cannot, and adds the
-// steps to result.Tables. It never creates a missing table, which would lack the template's settings.
+// prepareTable writes the record of the layout into the table, which CloudFormation cannot, and appends the
+// steps to result.Tables, also after an error. It never creates a missing table, which would lack the
+// template's settings.
 func (c stackDeployCmd) prepareTable(ctx context.Context, g *globals, table string, result *deployed) error {
 	of := *g
 	of.Table = table
@@ -164,7 +165,8 @@ func (c stackDeployCmd) prepareTable(ctx context.Context, g *globals, table stri
 	})
 }
 
-// printDeployed prints the result of a deployment for people.
+// printDeployed prints for people whether the stack changed, the tables that became ready, and the stack's
+// outputs.
 func (c stackDeployCmd) printDeployed(out *term.Output, r *deployed) {
 	if r.Changed {
 		fmt.Fprintf(out, "The stack %s is deployed.\n", out.Bold(r.Stack))

@@ -24,8 +24,8 @@ type stackStatus struct {
 	Events    []stack.Event    `json:"events,omitempty"`
 }
 
-// Run prints the state, resources and latest events of a stack. It returns errNo unless the stack
-// is ready.
+// Run prints the state, tables, outputs and latest events of a stack. Unless the stack exists and is ready, it
+// returns errNo after that.
 func (c stackStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		s, err := stack.Find(ctx, client, c.Name)
@@ -90,7 +90,7 @@ func statusText(out *term.Output, s *stack.Stack) string {
 	return out.Red(s.Status)
 }
 
-// deployedAt returns the time of the last update, or of the creation.
+// deployedAt returns the time of the stack's last update or, before the first one, of its creation.
 func deployedAt(s *stack.Stack) time.Time {
 	if s.Updated != nil {
 		return *s.Updated
@@ -117,7 +117,7 @@ func onOff(yes bool) string {
 
 type stackListCmd struct{}
 
-// Run prints the stacks that this command deployed.
+// Run prints the stacks that this command deployed, with status, time of the last deployment and drift.
 func (stackListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.onFormation(ctx, out, func(client *cloudformation.Client) error {
 		all, err := stack.List(ctx, client)

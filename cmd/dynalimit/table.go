@@ -29,7 +29,7 @@ type whichTables struct {
 }
 
 // tablePlans returns the library's definition (tables.Plan) of the table of limits and, with --budget, those of
-// the tables of budgets.
+// the two tables of budgets. It sends no requests. o.Namespace does not matter.
 func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.Client) ([]tables.Plan, error) {
 	o.Namespace = "" // a namespace has no table of its own
 	flags := w.sameTables(g, client.Options().Region)
@@ -55,8 +55,9 @@ func (w whichTables) tablePlans(g *globals, o connect.Options, client *dynamodb.
 	return append(all, budgets...), err
 }
 
-// tablesOf calls run with a client and the definitions of the selected tables, and adds advice to the error. If
-// changing is true, it first finds the author of the changes.
+// tablesOf calls run with a client and the definitions of the selected tables, the table of limits first, and
+// adds advice to the error. If changing is true, it first finds the author of the changes, and fails without
+// one.
 func (g *globals) tablesOf(
 	ctx context.Context, out *term.Output, w whichTables, changing bool, run func(*dynamodb.Client, []tables.Plan) error,
 ) error {
@@ -93,8 +94,8 @@ type tableCreateCmd struct {
 // Validate refuses tags that AWS would refuse.
 func (c tableCreateCmd) Validate() error { return checkTags(c.Tags) }
 
-// checkTags refuses tags that AWS would refuse: too long, empty or reserved keys, and too long
-// values.
+// checkTags returns an error for tags that AWS would refuse: too long, empty or reserved keys, and too long
+// values; else nil.
 func checkTags(tags map[string]string) error {
 	for key, value := range tags {
 		switch {
@@ -107,8 +108,8 @@ func checkTags(tags map[string]string) error {
 	return nil
 }
 
-// Run creates missing tables and completes existing ones as the flags permit. It stops at the first error, and
-// prints the results so far. A dry run only prints the steps.
+// Run creates missing tables, or completes existing ones as the flags permit, and prints the steps. It stops at
+// the first error, and still prints the results so far. A dry run only prints the steps.
 func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	want := tables.Settings{Recovery: c.Recovery, Protection: c.Protection, Stream: c.Stream, Existing: c.Existing, KMSKey: c.KMSKey, Tags: c.Tags}
 	return g.tablesOf(ctx, out, c.whichTables, true, func(client *dynamodb.Client, plans []tables.Plan) error {
@@ -130,8 +131,8 @@ func (c tableCreateCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// printMade prints the done, skipped and undone steps of a table and, unless failed, whether it is
-// usable.
+// printMade prints the steps of a table: done, skipped with the reason, or not done. Unless failed is set, it
+// adds whether the table is usable.
 func printMade(out *term.Output, r tables.Result, failed bool) {
 	fmt.Fprintln(out, out.Bold(r.Table))
 	for _, step := range r.Steps {
@@ -149,7 +150,8 @@ func printMade(out *term.Output, r tables.Result, failed bool) {
 	}
 }
 
-// printUsable prints whether a table is usable after its creation, or its faults.
+// printUsable prints that a table is usable after its creation, that a dry run made nothing, or the faults that
+// this command cannot repair.
 func printUsable(out *term.Output, r tables.Result) {
 	switch {
 	case r.DryRun && len(r.Steps) > 0:
@@ -171,7 +173,8 @@ type tablesStatus struct {
 	Tables []tables.State `json:"tables"`
 }
 
-// Run prints the state of the tables. It returns errNo unless all are ready.
+// Run prints the state and the faults of the tables. Unless all are ready, it returns errNo after that. A table
+// that cannot be read is an error.
 func (c tableStatusCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		status := tablesStatus{Ready: true}
@@ -217,7 +220,8 @@ func printState(out *term.Output, s tables.State) {
 	printFaults(out, s)
 }
 
-// printFaults prints the findings that are faults, warnings or hints, each with its remedy.
+// printFaults prints the findings of a table that are faults, warnings or hints, each with a command that
+// repairs it. It leaves out those that are OK or unchecked.
 func printFaults(out *term.Output, s tables.State) {
 	for _, f := range s.Findings {
 		text := f.Check + ": " + f.Found
@@ -236,7 +240,7 @@ func printFaults(out *term.Output, s tables.State) {
 	}
 }
 
-// indexText lists indexes with their statuses.
+// indexText returns the names of indexes, each with its status, separated by commas.
 func indexText(indexes []tables.Index) string {
 	parts := make([]string, len(indexes))
 	for i, x := range indexes {
@@ -245,7 +249,7 @@ func indexText(indexes []tables.Index) string {
 	return strings.Join(parts, ", ")
 }
 
-// tagText lists tags as key=value, sorted by key.
+// tagText returns tags as key=value, sorted by key and separated by commas.
 func tagText(tags map[string]string) string {
 	var parts []string
 	for _, key := range sortedKeys(tags) {

@@ -8,8 +8,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// budgetPlans returns the library's definitions of the two tables of budgets. The Make of either creates both.
-// flags go into advised commands.
+// budgetPlans returns the library's definitions (tables.Plan) of the two tables of budgets, without a request.
+// The Make of either creates both tables. flags go into advised commands.
 func (w whichTables) budgetPlans(flags tables.Flags) ([]tables.Plan, error) {
 	names := budget.Tables{Control: w.Control, Usage: w.Usage}
 	inputs, err := names.TableInputs()

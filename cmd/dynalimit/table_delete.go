@@ -36,8 +36,8 @@ type tableLoss struct {
 	DryRun      bool           `json:"dry_run"`
 }
 
-// Run deletes the tables after a confirmation for each, and prints the losses. It also prints them after an
-// error, unless nothing was deleted. A dry run only prints them.
+// Run deletes the tables after a confirmation for each, and prints the losses. A failure stops it, and the
+// result is still printed if a table was deleted or backed up. A dry run only prints the losses.
 func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	return g.tablesOf(ctx, out, c.whichTables, false, func(client *dynamodb.Client, plans []tables.Plan) error {
 		losses, err := c.previewLosses(ctx, client, plans)
@@ -58,7 +58,8 @@ func (c tableDeleteCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// confirmAll asks about each table. It fails at the first refusal, before any deletion.
+// confirmAll asks about each table, with its losses, unless --yes is given. It fails at the first refusal. It
+// deletes nothing.
 func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses []tableLoss) error {
 	for _, l := range losses {
 		if err := c.confirm(ctx, out, strings.TrimSuffix(c.lossText(l), "."), l.Table); err != nil {
@@ -68,7 +69,8 @@ func (c tableDeleteCmd) confirmAll(ctx context.Context, out *term.Output, losses
 	return nil
 }
 
-// deleteAll deletes the tables in turn, up to the first failure, and records the results in losses.
+// deleteAll deletes the tables in turn, each after its final backup if requested, up to the first failure. It
+// sets Deleted and FinalBackup of each element of losses.
 func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, out *term.Output, losses []tableLoss) error {
 	for i := range losses {
 		if err := c.deleteTable(ctx, client, out, &losses[i]); err != nil {
@@ -78,8 +80,8 @@ func (c tableDeleteCmd) deleteAll(ctx context.Context, client *dynamodb.Client, 
 	return nil
 }
 
-// printDeleted prints for each table whether it is deleted, and its backup. A dry run prints the
-// losses.
+// printDeleted prints for each table whether it is deleted, and its final backup. In a dry run it prints the
+// losses instead.
 func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	for _, l := range losses {
 		if c.DryRun {
@@ -100,8 +102,8 @@ func (c tableDeleteCmd) printDeleted(out *term.Output, losses []tableLoss) {
 	}
 }
 
-// previewLosses returns the loss of each table and deletes nothing. It fails if a table is missing or, outside
-// a dry run, protected without --remove-protection.
+// previewLosses reads the tables and returns the loss of each; it deletes nothing. It fails if a table is
+// missing or, outside a dry run, protected without --remove-protection.
 func (c tableDeleteCmd) previewLosses(ctx context.Context, client *dynamodb.Client, plans []tables.Plan) ([]tableLoss, error) {
 	var losses []tableLoss
 	for _, p := range plans {
@@ -119,7 +121,8 @@ func (c tableDeleteCmd) previewLosses(ctx context.Context, client *dynamodb.Clie
 	return losses, nil
 }
 
-// lossText describes the loss of a table: its items, its protection and its backups.
+// lossText returns sentences about the deletion of a table: its number of items, its protection, and its newest
+// or planned backup.
 func (c tableDeleteCmd) lossText(l tableLoss) string {
 	text := fmt.Sprintf("%s and all %s in it are deleted for good.", l.Table, notation.CountText(l.Items, "item"))
 	if l.More {
@@ -141,8 +144,8 @@ func (c tableDeleteCmd) lossText(l tableLoss) string {
 	return text
 }
 
-// deleteTable makes the final backup if --final-backup names one, then deletes the table. It records both in l.
-// It deletes nothing if the backup fails.
+// deleteTable makes the final backup if --final-backup names one, then deletes the table, protected or not. It
+// records both in l. If the backup fails, it deletes nothing.
 func (c tableDeleteCmd) deleteTable(ctx context.Context, client *dynamodb.Client, out *term.Output, l *tableLoss) error {
 	if c.FinalBackup != "" {
 		out.Notef("dynalimit: making the backup %s", c.FinalBackup)

@@ -52,8 +52,8 @@ const (
 	longestGrace = 25 * time.Hour // then hours are final
 )
 
-// keptRetention returns the retention of hours, and that of all windows. A period is 0 if its flag is not set,
-// and -1, for ever, if the flag is 0. It refuses a period under an hour.
+// keptRetention returns the retention of hours by --keep-hours, and that of hours, days and months together. A
+// period is 0 if its flag is not set, and -1, for ever, if the flag is 0. It refuses a period under an hour.
 func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	var r aggregator.Retention
 	for _, keep := range []struct {
@@ -76,8 +76,9 @@ func (c tailCmd) keptRetention() (time.Duration, aggregator.Retention, error) {
 	return r.Hours, r, nil
 }
 
-// Run aggregates usage from the table's stream until ctx ends. With --once it stops at the present
-// end of the stream.
+// Run turns the table's stream into stored usage until ctx ends, and also closes hours, delivers alerts and
+// archives as the flags say. With --once it ends after the records from before its start, due hours and open
+// alerts.
 func (c tailCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	t, err := c.newFollower(ctx, g, out)
 	if err != nil {
@@ -106,9 +107,9 @@ type follower struct {
 	differs sync.Once
 }
 
-// newFollower returns a follower of the table's stream, with its closer, its archiver and, without --once, its
-// deliverer of alerts. It creates the folder of the archive. It fails if the table cannot be described, unless
-// it is missing.
+// newFollower returns a follower of the table's stream, with its closer, archiver and deliverer of alerts, nil
+// if not wanted; it starts none. It creates the folder of the archive. It fails if the table cannot be
+// described, unless it is missing.
 func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) (*follower, error) {
 	hours, sums, err := c.keptRetention()
 	if err != nil {
@@ -142,7 +143,7 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	if t.alerts, err = c.newDeliverer(client, g.Table, t.printNote); err != nil {
 		return nil, err
 	}
-	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.retentionDiffers})
+	p, err := aggregator.New(client, g.Table, &aggregator.Options{Retention: hours, RetentionDiffers: t.noteRetention})
 	if err != nil {
 		return nil, err
 	}
@@ -157,18 +158,20 @@ func (c tailCmd) newFollower(ctx context.Context, g *globals, out *term.Output) 
 	return t, err
 }
 
-// newCloser returns the closer of hours, or nil without --close. keep is the retention of usage.
+// newCloser returns the closer of hours, days and months, not started, or nil with --no-close. keep is the
+// retention that it stores if the table has none.
 func (t *follower) newCloser(ctx context.Context, g *globals, client *dynamodb.Client, keep aggregator.Retention) (*aggregator.Closer, error) {
 	if !t.Close {
 		return nil, nil //nolint:nilnil // not requested
 	}
 	return aggregator.NewCloser(client, g.Table, &aggregator.CloserOptions{
-		Grace: t.Grace, Retention: keep, RetentionDiffers: t.retentionDiffers, Closed: t.progress.Closed, Failed: t.progress.Failed, Now: clockOf(ctx),
+		Grace: t.Grace, Retention: keep, RetentionDiffers: t.noteRetention, Closed: t.progress.Closed, Failed: t.progress.Failed, Now: clockOf(ctx),
 	})
 }
 
-// retentionDiffers notes once that the table's retention differs from the flags.
-func (t *follower) retentionDiffers(stored aggregator.Retention) {
+// noteRetention notes that the table stores another retention than the flags, and that it counts. It prints
+// only at its first call.
+func (t *follower) noteRetention(stored aggregator.Retention) {
 	t.differs.Do(func() {
 		t.out.Notef("dynalimit: the table keeps hours for %s, which this command obeys, and days and months as 'dynalimit usage keep' says; it changes that, too", keptText(stored.Hours))
 	})

@@ -25,8 +25,8 @@ type alertFlags struct {
 	AlertFormat  string `help:"Body of its requests: json, or slack for the text alone." enum:"json,slack" default:"json"`
 }
 
-// secretText returns the content of a file, or of a variable of the environment if no file is named, without
-// surrounding spaces. It is "" without both.
+// secretText returns the content of a file or, if file is "", of a variable of the environment, without
+// surrounding spaces. It is "" without both. An unreadable file is bad input.
 func secretText(file, variable string) (string, error) {
 	if file == "" {
 		return strings.TrimSpace(os.Getenv(variable)), nil
@@ -38,8 +38,8 @@ func secretText(file, variable string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// newDeliverer returns the deliverer of alerts, or nil without a webhook. The deliverer reports each delivery
-// and failure to note.
+// newDeliverer returns the deliverer of alerts to the webhook, not started, or nil without a webhook. The
+// deliverer reports each delivery and failure to note. An unreadable file and an invalid webhook are errors.
 func (f alertFlags) newDeliverer(client *dynamodb.Client, table string, note func(string)) (*alert.Deliverer, error) {
 	address, err := secretText(f.AlertWebhook, webhookVariable)
 	if err != nil || address == "" {

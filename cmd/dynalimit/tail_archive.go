@@ -19,7 +19,8 @@ import (
 // archiveName is the name of the archive's checkpoints and leases.
 const archiveName = "archive"
 
-// checkFolder creates a folder and tests that a file can be written into it. It ignores "".
+// checkFolder creates a folder for its owner only, unless it exists, and tests that a file can be written into
+// it. The file is removed again. For "" it does nothing.
 func checkFolder(name string) error {
 	if name == "" {
 		return nil
@@ -53,8 +54,9 @@ type archiver struct {
 	why   error
 }
 
-// newArchiver returns an archiver of the table's stream that writes files into folder. opts are
-// those of the aggregating Tail, and note receives its notes.
+// newArchiver returns an archiver that writes expired items of the table's stream as files into folder; it does
+// not start it. opts are those of the aggregating Tail, with another name and observer. note receives its
+// notes.
 func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, folder string, opts aggregator.TailOptions, note func(string)) (*archiver, error) {
 	a := &archiver{folder: folder, tell: func(text string) { note("archive: " + text) }}
 	a.progress = follow.New(time.Now, a.tell)
@@ -67,8 +69,8 @@ func newArchiver(streams aggregator.StreamsAPI, client *dynamodb.Client, table, 
 	return a, err
 }
 
-// countFailures wraps process to count consecutive failures in a.fails. After a.tries of them it
-// calls a.giveUp. Failures after the end of ctx do not count.
+// countFailures returns a function that calls process, and counts consecutive calls with an unwritten record in
+// a.fails. After a.tries of them it calls a.giveUp, if set. Failures after the end of ctx do not count.
 func (a *archiver) countFailures(process aggregator.ProcessFunc) aggregator.ProcessFunc {
 	return func(ctx context.Context, records []aggregator.Record) (aggregator.Result, error) {
 		result, err := process(ctx, records)
@@ -88,7 +90,7 @@ func (a *archiver) countFailures(process aggregator.ProcessFunc) aggregator.Proc
 	}
 }
 
-// unwrittenError returns the error of a record that could not be written, or nil. Unreadable
+// unwrittenError returns the error of the first record in result that could not be written, or nil. Unreadable
 // records do not count.
 func unwrittenError(result aggregator.Result) error {
 	for _, f := range result.Failures {
@@ -99,7 +101,7 @@ func unwrittenError(result aggregator.Result) error {
 	return nil
 }
 
-// archiveStatus returns the progress, or nil without an archive.
+// archiveStatus returns the archive's progress so far, or nil for a nil archiver.
 func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	if a == nil {
 		return nil
@@ -108,8 +110,8 @@ func (a *archiver) archiveStatus() *follow.ArchiveStatus {
 	return &s
 }
 
-// startArchive archives in a goroutine until ctx ends. The returned function waits for its end, and returns
-// an error if items were not archived. A nil archiver does nothing.
+// startArchive archives in a goroutine until ctx ends, and notes an earlier end. The returned function waits
+// for the end, and returns an error if items were not archived. For a nil archiver both do nothing.
 func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
@@ -126,7 +128,7 @@ func (a *archiver) startArchive(ctx context.Context) (wait func() error) {
 }
 
 // startOnce archives the items that have expired by now, in a goroutine. The returned function waits for its
-// end, and returns an error if items were not archived. A nil archiver does nothing.
+// end, and returns an error if items were not archived. For a nil archiver both do nothing.
 func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) {
 	if a == nil {
 		return func() error { return nil }
@@ -136,8 +138,9 @@ func (a *archiver) startOnce(ctx context.Context, how pace) (wait func() error) 
 	return func() error { return a.leftError(<-ended) }
 }
 
-// catchUp archives until no item waits. It fails if files cannot be written repeatedly, and ends
-// with ctx.
+// catchUp archives until the stream's records from before its start are processed, and waits for the end of the
+// tail. It fails after how.tries consecutive failures to write a file, and if ctx ends. It sets a.giveUp and
+// a.tries.
 func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	following, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -153,7 +156,8 @@ func (a *archiver) catchUp(ctx context.Context, how pace) error {
 	return <-ended
 }
 
-// leftError converts err to an error that says why items were not archived. It returns nil for nil.
+// leftError converts err, the end of a run, to an error that says why items were not archived: the last failure
+// to write, if any. It returns nil for nil.
 func (a *archiver) leftError(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -18,8 +18,8 @@ type followed struct {
 	Ended bool `json:"ended"`
 }
 
-// printProgress prints the progress as JSON, as an overwritten line on a terminal, or as lines.
-// last prints the summary. It takes t.mu.
+// printProgress prints the progress of stream and archive: as a line of JSON, as an overwritten line on a
+// terminal, or as lines. If last is true, it prints the totals at the end instead. It takes t.mu.
 func (t *follower) printProgress(last bool) {
 	f := followed{Status: t.progress.Status(), Archive: t.archive.archiveStatus(), Ended: last}
 	f.At = t.clock()
@@ -48,7 +48,7 @@ func (t *follower) printProgress(last bool) {
 	}
 }
 
-// printSummary prints the totals at the end. The caller holds t.mu.
+// printSummary prints the totals of stream and archive at the end, as sentences. The caller holds t.mu.
 func (t *follower) printSummary(f followed) {
 	switch {
 	case t.Once:
@@ -81,7 +81,7 @@ func (t *follower) printNote(text string) {
 	t.out.Notef("dynalimit: %s", term.PlainLines(text))
 }
 
-// printObject prints a line of JSON.
+// printObject prints f as one line of JSON, and ignores errors of writing. The caller holds t.mu.
 func (t *follower) printObject(f followed) {
 	text, _ := term.Line(f) // numbers and texts always encode
 	_, _ = t.out.Write(text)

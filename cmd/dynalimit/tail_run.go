@@ -44,7 +44,8 @@ func paceOf(ctx context.Context, engine bool) pace {
 }
 
 // followStream aggregates and archives the stream, closes hours, delivers alerts and prints the progress, until
-// ctx ends or the tail fails. It then waits for all of them.
+// ctx ends or the tail fails. It then waits for all of them and prints the totals. The end of ctx is an error
+// only if records or items are left.
 func (t *follower) followStream(ctx context.Context) error {
 	t.out.Notef("dynalimit: following the stream of %s; Ctrl-C counts what was gathered, and ends", t.where)
 	var beside sync.WaitGroup
@@ -74,7 +75,8 @@ func (t *follower) followStream(ctx context.Context) error {
 	return nil
 }
 
-// printRegularly prints the progress every --every until ctx ends, and every second on a terminal.
+// printRegularly prints the progress every --every, or every second on a terminal without --json. It blocks
+// until ctx ends.
 func (t *follower) printRegularly(ctx context.Context) {
 	every := t.Every
 	if t.out.Width > 0 && !t.out.JSON {
@@ -92,8 +94,9 @@ func (t *follower) printRegularly(ctx context.Context) {
 	}
 }
 
-// followOnce aggregates and archives the records from before its start. Then it tries open alerts once, closes the due
-// hours and prints the summary.
+// followOnce aggregates and archives the records from before its start. Then it tries to deliver open alerts
+// once, closes the due hours and prints the totals. After an error of any of these it stops the archive and
+// prints no totals.
 func (t *follower) followOnce(ctx context.Context) error {
 	following, stop := context.WithCancel(ctx)
 	defer stop()
@@ -132,9 +135,9 @@ func (t *follower) followOnce(ctx context.Context) error {
 	return err
 }
 
-// waitForCatchUp waits until p reports that all records from before the start are processed, or until ended
-// delivers the tail's error. It sets tailEnded if ended delivered. It returns an error if ctx ends, if the tail
-// does, or after how.tries failures of a step.
+// waitForCatchUp waits until p reports that the records from before the start are processed, or until ended
+// delivers the tail's end. tailEnded is true if it received from ended. It returns an error if ctx ends, if the
+// tail fails, or after how.tries failures of a step.
 func waitForCatchUp(ctx context.Context, ended <-chan error, p *follow.Progress, how pace) (tailEnded bool, err error) {
 	looks := time.NewTicker(how.look)
 	defer looks.Stop()

@@ -21,8 +21,8 @@ type templateFlags struct {
 	Keeper     bool     `help:"Add the role of the server of budgets over HTTP: dynalimit keeper serve."`
 }
 
-// parameterValues returns the values of the template's parameters by name, as far as the flags change the
-// defaults. An invalid flag is bad input.
+// parameterValues returns the values of the template's parameters by name, only those that the flags change
+// from the template's defaults. An invalid flag is bad input.
 func (f templateFlags) parameterValues(ctx context.Context, g *globals) (map[string]string, error) {
 	o := infra.Options{Table: g.Table, Namespace: g.Namespace, Parts: f.Parts, Aggregator: f.Aggregator, Archive: f.Archive, Tail: f.Tail, Keeper: f.Keeper}
 	if f.Budget {
@@ -49,7 +49,8 @@ type template struct {
 	File     string `json:"file,omitempty"`
 }
 
-// Run prints a template for CloudFormation or Terraform, or writes it to the file of --output.
+// Run prints a template for CloudFormation or Terraform, or writes it to the file of --output and prints that.
+// An existing file is overwritten. It sends no requests.
 func (c templateCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	values, err := c.parameterValues(ctx, g)
 	if err != nil {

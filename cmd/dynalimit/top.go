@@ -45,8 +45,9 @@ type seen struct {
 	ReadUnits float64    `json:"read_units"`
 }
 
-// Run prints the limits of the fullest or busiest buckets, as --sort says, once or with --watch repeatedly.
-// Without --resource and --entity it lists the resources. --ask adds the time until those amounts fit.
+// Run prints a row for each limit of the fullest or busiest buckets, as --sort says, once or with --watch
+// repeatedly. Without --resource and --entity it lists the resources. --ask adds the time until those amounts
+// fit; nothing is taken.
 func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	asked, err := notation.ParseAmounts(c.Ask)
 	if err != nil {
@@ -77,7 +78,8 @@ func (c topCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	})
 }
 
-// progressPrinter returns a function that notes the number of buckets read, at most every two seconds.
+// progressPrinter returns a function that notes read, the number of buckets read so far, at most every two
+// seconds.
 func (c topCmd) progressPrinter(ctx context.Context, out *term.Output) func(read int) {
 	told := now(ctx)
 	return func(read int) {

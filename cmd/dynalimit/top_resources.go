@@ -15,9 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// resourcesOfBuckets returns the resources in the first most entries of the buckets' index, unordered. They
-// complete the list of resources with limits of their own: other limits come from the system, a plan or the
-// service itself. If the credentials may not scan the index, it returns none.
+// resourcesOfBuckets scans the first most entries of the buckets' index and returns their resources in the
+// namespace, unordered and without duplicates. They complete the list of resources with limits of their own. If
+// the credentials may not scan the index, it returns nil.
 func (g *globals) resourcesOfBuckets(ctx context.Context, client dynalimit.DynamoDB, most int) ([]string, error) {
 	prefix := schema.NewKeys(g.Namespace).Resource("")
 	found := map[string]bool{}

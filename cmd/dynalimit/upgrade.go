@@ -20,8 +20,9 @@ type upgradeJSON struct {
 // upgradeCmd permits a table everything that this version can store.
 type upgradeCmd struct{ destroys }
 
-// Run raises the table's generation after a confirmation, and prints it before and after. Processes of older
-// versions then refuse the table. A dry run raises nothing.
+// Run raises the table's generation of limit kinds after a confirmation, and prints it before and after.
+// Processes of older versions then refuse the table. It changes nothing in a dry run, and if the table is
+// upgraded already.
 func (c upgradeCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	g = g.withoutNamespace()
 	return g.changeTable(ctx, out, func(repo *dynalimit.Repository) error {

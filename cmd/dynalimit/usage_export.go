@@ -38,8 +38,8 @@ type exported struct {
 	Windows int64     `json:"windows"`
 }
 
-// Run writes the usage of a period to the file of --output or to standard output, in --format. It
-// replaces the file only after success.
+// Run writes the usage of a period to the file of --output or to standard output, in --format. It extends the
+// period to whole windows, and replaces the file only after success. It refuses --json without a file.
 func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Output == "-" {
 		c.Output = "" // standard output
@@ -52,7 +52,7 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 		return badInput("--json describes a written file: name one with -o, or give --format jsonl")
 	}
 	a = a.wholeWindows(c.By, now(ctx))
-	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+	return g.withUsageReader(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		all := c.exportedUsage(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		done := exported{c.Output, c.Format, a.From.In(a.zone), a.To.In(a.zone), 0}
 		tell := c.progressPrinter(ctx, out)
@@ -72,8 +72,8 @@ func (c usageExportCmd) Run(ctx context.Context, g *globals, out *term.Output) e
 	})
 }
 
-// exportedUsage returns the usage selected by the flags or, with --per-entity, that of every
-// entity.
+// exportedUsage returns a sequence of the usage selected by the flags or, with --per-entity, of that of every
+// entity. It reads during the iteration.
 func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	if !c.PerEntity {
 		return c.findUsage(ctx, r, q)
@@ -82,8 +82,8 @@ func (c usageExportCmd) exportedUsage(ctx context.Context, r *aggregator.Reader,
 	return perEntity(ctx, r, q)
 }
 
-// progressPrinter returns a function that notes the number of exported windows, at most every two
-// seconds.
+// progressPrinter returns a function that notes the number of exported windows and the place of u, the last
+// one, at most every two seconds.
 func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) func(windows int64, u aggregator.Usage) {
 	told := now(ctx)
 	return func(windows int64, u aggregator.Usage) {
@@ -94,8 +94,9 @@ func (c usageExportCmd) progressPrinter(ctx context.Context, out *term.Output) f
 	}
 }
 
-// writeUsage writes the windows of all in the format of the flags, and calls each after every
-// window. It flushes the windows before an error.
+// writeUsage writes the windows of all to to, in the format of the flags, and calls each after every window. It
+// returns the first error, after it flushed the windows before it. If the first element is an error, it writes
+// nothing.
 func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregator.Usage)) error {
 	add, flush, err := c.windowWriter(to)
 	if err != nil {
@@ -118,8 +119,8 @@ func (c usageExportCmd) writeUsage(to io.Writer, all usages, each func(aggregato
 	return flush()
 }
 
-// windowWriter returns a function that writes a window as lines of CSV or as one line of JSON, and one that
-// flushes the buffer. For CSV it writes the titles.
+// windowWriter returns add, which buffers a window as lines of CSV or as one line of JSON, and flush, which
+// writes out the buffer. For CSV it also writes the titles into the buffer.
 func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) error, flush func() error, err error) {
 	if c.Format == "csv" {
 		rows, err := ledger.NewCSV(to, c.ByModel)
@@ -135,8 +136,9 @@ func (c usageExportCmd) windowWriter(to io.Writer) (add func(aggregator.Usage) e
 	}, buffer.Flush, nil
 }
 
-// writeFileAtomically replaces an existing file only when write has succeeded, and keeps its mode. A new file
-// gets mode, less the umask. It follows links, and writes a pipe or a device directly.
+// writeFileAtomically calls write with a new file beside path and, if write succeeds, renames it to path. An
+// existing file keeps its mode; a new one gets mode, less the umask. It follows links, and writes a pipe or a
+// device directly.
 func writeFileAtomically(path string, mode os.FileMode, write func(io.Writer) error) error {
 	is, err := os.Stat(path)
 	if err == nil && !is.Mode().IsRegular() {
@@ -153,7 +155,7 @@ func writeFileAtomically(path string, mode os.FileMode, write func(io.Writer) er
 	part := path + ".part-" + rand.Text()[:8]
 	f, opened := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if opened != nil {
-		return notWritten(path, opened)
+		return fileWriteError(path, opened)
 	}
 	if failed := write(f); failed != nil {
 		return errors.Join(failed, f.Close(), os.Remove(part))
@@ -168,29 +170,30 @@ func writeFileAtomically(path string, mode os.FileMode, write func(io.Writer) er
 	}
 	if err != nil {
 		_ = os.Remove(part)
-		return notWritten(path, err)
+		return fileWriteError(path, err)
 	}
 	return nil
 }
 
-// writeThrough opens a path, calls write with it and closes it. The path exists and is not a regular file:
-// a pipe, for example. The caller has checked that.
+// writeThrough opens an existing path for writing, calls write with it and closes it. Unlike
+// writeFileAtomically it replaces nothing, because the path is a pipe or a device.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
-		return notWritten(path, err)
+		return fileWriteError(path, err)
 	}
 	if err := write(f); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	if err := f.Close(); err != nil {
-		return notWritten(path, err)
+		return fileWriteError(path, err)
 	}
 	return nil
 }
 
-// notWritten returns the error of a file at path that cannot be written.
-func notWritten(path string, err error) error {
+// fileWriteError returns an *unwrittenFile: the error of a file at path that cannot be written, because of err,
+// which names the path once.
+func fileWriteError(path string, err error) error {
 	return &unwrittenFile{path, withoutPath(err)}
 }
 

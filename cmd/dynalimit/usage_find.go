@@ -67,8 +67,8 @@ func (w whose) describe() string {
 // usages is a sequence of usage.
 type usages = iter.Seq2[aggregator.Usage, error]
 
-// findUsage returns the usage of the entity, children, plan or resource of the flags. Without any
-// it returns each resource in turn.
+// findUsage returns a sequence of the usage of the entity, children, plan or resource of the flags, in the
+// period and windows of q. Without any it yields each resource in turn. It reads during the iteration.
 func (w whose) findUsage(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	q.Resource = w.Resource
 	switch {
@@ -84,8 +84,8 @@ func (w whose) findUsage(ctx context.Context, r *aggregator.Reader, q aggregator
 	return perResource(ctx, r, q)
 }
 
-// perResource returns the usage of each used resource, one after the other. It ends with the first
-// error.
+// perResource returns a sequence of the total usage of each used resource in the period of q, one resource
+// after the other. It reads during the iteration, and ends with the first error.
 func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)
@@ -108,9 +108,9 @@ func perResource(ctx context.Context, r *aggregator.Reader, q aggregator.Query) 
 	}
 }
 
-// readingUsage opens the table and a reader of its usage, and calls run with both. Days begin at midnight in
-// zone.
-func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
+// withUsageReader opens the table and a reader of its stored usage, and calls run with both. Days begin at
+// midnight in zone. It adds advice to errors, and fails if the namespace is not registered.
+func (g *globals) withUsageReader(ctx context.Context, out *term.Output, zone *time.Location, run func(*dynalimit.Repository, *aggregator.Reader) error) error {
 	return g.readTable(ctx, out, func(repo *dynalimit.Repository) error {
 		client, err := g.connectOptions(ctx).Client(ctx)
 		if err != nil {
@@ -124,7 +124,7 @@ func (g *globals) readingUsage(ctx context.Context, out *term.Output, zone *time
 	})
 }
 
-// printNothingUsed prints that the period has no usage, with possible reasons.
+// printNothingUsed prints that the period a has no known usage, with possible reasons.
 func printNothingUsed(out *term.Output, a asked) {
 	fmt.Fprintf(out, "Nothing was used, as far as is known: %s.\n", a.Text(a.zone))
 	fmt.Fprintln(out, out.Dim("Usage comes from the table's stream: 'dynalimit tail' or the Lambda has to run. 'dynalimit doctor' says whether one does."))

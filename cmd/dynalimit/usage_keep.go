@@ -36,8 +36,8 @@ func (c usageKeepCmd) Validate() error {
 	return err
 }
 
-// applyTo returns a retention with the given flags applied, or an error for a malformed period. The flag 0
-// means for ever, stored as -1.
+// applyTo returns the retention r with the given flags applied; parts without a flag stay. The flag 0 means for
+// ever, stored as -1. A malformed period is an error.
 func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, error) {
 	for _, f := range []struct {
 		flag, text string
@@ -56,8 +56,9 @@ func (c usageKeepCmd) applyTo(r admin.UsageRetention) (admin.UsageRetention, err
 	return r, nil
 }
 
-// Run prints how long usage is kept, or changes that if a flag is given. A change stores the defaults of parts
-// without a value: 90 days of hours, 400 days of days, months for ever. A dry run stores nothing.
+// Run prints how long usage is kept or, if a flag is given, changes that and prints the differences. A change
+// stores defaults for parts without a value: 90 days of hours, 400 days of days, months for ever. A dry run
+// stores nothing.
 func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	if c.Hours+c.Days+c.Months == "" {
 		return g.withoutNamespace().readTable(ctx, out, func(repo *dynalimit.Repository) error {
@@ -88,7 +89,8 @@ func (c usageKeepCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 	})
 }
 
-// showKept prints the retention is and its differences from was, the one before.
+// showKept prints the retention is or, if it differs from was, the one before, the differences. In a dry run it
+// says that nothing was changed. In JSON periods are seconds, and 0 means for ever.
 func (c usageKeepCmd) showKept(out *term.Output, was, is admin.UsageRetention) error {
 	seconds := func(kept time.Duration) int64 { return int64(max(0, kept) / time.Second) }
 	changed := was.Hours != is.Hours || was.Days != is.Days || was.Months != is.Months
@@ -105,7 +107,7 @@ func (c usageKeepCmd) showKept(out *term.Output, was, is admin.UsageRetention) e
 	})
 }
 
-// keptTexts returns the set parts of a retention as texts by name.
+// keptTexts returns the parts of a retention that are not 0 as texts by name: hours, days and months.
 func keptTexts(r admin.UsageRetention) map[string]string {
 	texts := map[string]string{}
 	for name, kept := range map[string]time.Duration{"hours": r.Hours, "days": r.Days, "months": r.Months} {

@@ -26,7 +26,8 @@ type usageListCmd struct {
 // Validate refuses an invalid --entity or --children-of.
 func (c usageListCmd) Validate() error { return c.whose.Validate() }
 
-// Run prints the usage of a period by window, with a sum for each resource and limit.
+// Run prints the usage of a period by window, with a chart and a sum for each resource and limit. It extends
+// the period to whole windows.
 func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.parsePeriod(now(ctx), c.defaultPeriod())
 	if err != nil {
@@ -34,7 +35,7 @@ func (c usageListCmd) Run(ctx context.Context, g *globals, out *term.Output) err
 	}
 	a = a.wholeWindows(c.By, now(ctx))
 	a.namespace = g.Namespace
-	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+	return g.withUsageReader(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		all := c.findUsage(ctx, r, aggregator.Query{From: a.From, To: a.To, Window: c.By})
 		if out.JSON {
 			return term.Stream(out, all, term.List[aggregator.Usage]{})
@@ -48,8 +49,9 @@ type byModel struct {
 	ByModel bool `help:"Show money on a group of resources by model too, as far as buckets counted it so."`
 }
 
-// printUsage prints usage for people, one resource at a time, then notes about incomplete totals.
-// starts are the windows of the charts.
+// printUsage prints usage for people, one resource at a time, then notes about incomplete totals. all must be
+// ordered by resource; starts are the windows of the charts. After an error of all it prints the usage before
+// it, and returns the error.
 func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, all usages) error {
 	var held []aggregator.Usage
 	var told []ledger.Total
@@ -85,8 +87,8 @@ func (c usageListCmd) printUsage(out *term.Output, a asked, starts []time.Time, 
 	return out.Err()
 }
 
-// printResource prints a chart and a table of the windows of one resource, and returns their
-// totals.
+// printResource prints a chart and a table of windows, the usage of one resource, and returns the totals by
+// limit in millitokens. windows must not be empty; starts are the windows of the chart.
 func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Time, windows []aggregator.Usage) []ledger.Total {
 	var sums ledger.Book
 	sums.SetWindows(starts)
@@ -114,7 +116,8 @@ func (c usageListCmd) printResource(out *term.Output, a asked, starts []time.Tim
 	return totals
 }
 
-// printSparks prints a line for each total: its limit, its course as a small chart, and its sum.
+// printSparks prints a line for each total: its limit, its course over the windows as a small chart, and its
+// sum in the limit's unit. The chart fits the terminal.
 func printSparks(out *term.Output, totals []ledger.Total) {
 	name, amount := 0, 0
 	for _, t := range totals {
@@ -130,7 +133,7 @@ func printSparks(out *term.Output, totals []ledger.Total) {
 	}
 }
 
-// amountCell formats millitokens of a limit with a unit, or returns "" for 0.
+// amountCell formats an amount in millitokens in the limit's unit, or returns "" for 0.
 func amountCell(unit string, milli int64) string {
 	if milli == 0 {
 		return ""
@@ -150,7 +153,8 @@ func unrecordedCell(l aggregator.LimitUsage) string {
 	return amountCell(l.Unit, l.Unrecorded)
 }
 
-// printAmountNotes prints an explanation of unknown, pending and unrecorded amounts, if the totals have any.
+// printAmountNotes prints an explanation for each kind of unknown, pending and unrecorded amounts that the
+// totals have. It prints nothing without them.
 func printAmountNotes(out *term.Output, totals []ledger.Total) {
 	var unseen, pending, unrecorded bool
 	for _, t := range totals {
@@ -176,11 +180,11 @@ type columns struct {
 // newColumns returns an empty table with titles.
 func newColumns(titles ...string) *columns { return &columns{titles: titles} }
 
-// addRow adds a row with one cell for each title.
+// addRow adds a row with one cell for each title. It keeps the slice cells, which printTable may change.
 func (c *columns) addRow(cells ...string) { c.rows = append(c.rows, cells) }
 
-// printTable prints the rows without empty columns. It pads the columns with the indexes right in
-// place, so that they are right-aligned.
+// printTable prints the rows without entirely empty columns. right has the indexes of right-aligned columns;
+// their cells and titles it pads in place, so print only once.
 func (c *columns) printTable(out *term.Output, right ...int) {
 	width := make([]int, len(c.titles))
 	for _, row := range c.rows {

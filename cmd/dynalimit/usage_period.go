@@ -28,8 +28,8 @@ type asked struct {
 	namespace string
 }
 
-// parsePeriod parses the flags: now resolves relative times, and usual is the length of the period without
-// flags. It fails for an unknown time zone or malformed times.
+// parsePeriod returns the period and time zone of the flags. now resolves relative times, and usual is the
+// length up to now without flags. An unknown time zone and malformed times are errors.
 func (p period) parsePeriod(now time.Time, usual time.Duration) (asked, error) {
 	zone, err := time.LoadLocation(cmp.Or(p.Timezone, "UTC"))
 	if err != nil {
@@ -47,8 +47,8 @@ func (a asked) zoneText() string {
 	return " in " + term.Plain(a.zone.String())
 }
 
-// wholeWindows returns the period extended to the start of its first window and the end of its last
-// one. A period up to now or earlier does not extend beyond now.
+// wholeWindows returns a copy of the period extended to whole windows of length w at both ends. A period that
+// ends at now or earlier is not extended beyond now.
 func (a asked) wholeWindows(w aggregator.Window, now time.Time) asked {
 	calendar, kind := usage.Calendar{Zone: a.zone}, storedWindows[w]
 	a.Span = a.Span.Widened(now, func(at time.Time) time.Time { return calendar.Floor(kind, at) }, func(at time.Time) time.Time { return calendar.Next(kind, at) })

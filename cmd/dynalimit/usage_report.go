@@ -5,7 +5,7 @@ type usageReportCmd struct {
 	Flags []string `arg:"" optional:"" help:"Its former flags."`
 }
 
-// Run fails with the successors of the command.
+// Run always fails, with an error that names the commands in place of the removed one.
 func (usageReportCmd) Run() error {
 	return badInput("usage report is gone: 'dynalimit console' shows the charts, and 'dynalimit usage export' writes the figures for every entity with --per-entity")
 }

@@ -61,7 +61,8 @@ type topEntry struct {
 	Consumed int64  `json:"consumed_millitokens"`
 }
 
-// Run prints the entities that used a resource most in a period, for each limit.
+// Run prints the entities that used a resource most in a period, a ranking for each limit. It extends the
+// period to whole windows.
 func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	a, err := c.period.parsePeriod(now(ctx), 24*time.Hour)
 	if err != nil {
@@ -70,7 +71,7 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	by := a.widestWindow()
 	a = a.wholeWindows(by, now(ctx))
 	a.namespace = g.Namespace
-	return g.readingUsage(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
+	return g.withUsageReader(ctx, out, a.zone, func(_ *dynalimit.Repository, r *aggregator.Reader) error {
 		t, err := c.rankUsers(ctx, r, a, aggregator.Query{Resource: c.Resource, From: a.From, To: a.To, Window: by})
 		if err != nil {
 			return err
@@ -79,8 +80,8 @@ func (c usageTopCmd) Run(ctx context.Context, g *globals, out *term.Output) erro
 	})
 }
 
-// rankUsers reads the usage of the resource and returns its highest users for each limit, or for
-// --of only.
+// rankUsers reads the usage of the resource by every entity and returns the highest users for each limit, or
+// for --of only, in millitokens. It also reads the total of the resource. The first error ends it.
 func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a asked, q aggregator.Query) (topUsage, error) {
 	top := topUsage{Resource: c.Resource, From: a.From.In(a.zone), To: a.To.In(a.zone), Limits: []topLimit{}}
 	var ranking ledger.Ranking
@@ -106,7 +107,7 @@ func (c usageTopCmd) rankUsers(ctx context.Context, r *aggregator.Reader, a aske
 	return top, nil
 }
 
-// topOfLimit returns the first --most ranks of a limit, or all for 0, with its total in millitokens and the
+// topOfLimit returns the first --most of ranks, or all for 0, with the limit's total in millitokens and the
 // number of all users. With --by-model it adds the total of each model.
 func (c usageTopCmd) topOfLimit(name string, total aggregator.LimitUsage, ranks []ledger.Rank) topLimit {
 	one := topLimit{Limit: name, Unit: total.Unit, Consumed: total.Consumed, Users: len(ranks), Entities: []topEntry{}}
@@ -133,7 +134,8 @@ func addUsage(to *ledger.Book, all usages) error {
 	return nil
 }
 
-// printRanking prints the highest users of each limit as bars, with their shares of the total.
+// printRanking prints the highest users of each limit as bars, with amounts and shares of the total, and the
+// number of the other users. Without limits it prints that nothing was used.
 func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	if len(t.Limits) == 0 {
 		printNothingUsed(out, a)
@@ -159,8 +161,8 @@ func (c usageTopCmd) printRanking(out *term.Output, a asked, t topUsage) {
 	}
 }
 
-// printModels prints the models of a limit as bars, with their shares of the total. It prints nothing without
-// models.
+// printModels prints the usage of a limit by model as bars, with amounts and shares of the total. It prints
+// nothing without models.
 func printModels(out *term.Output, l topLimit) {
 	amount := 0
 	for _, m := range l.Models {
@@ -189,8 +191,8 @@ func shareText(part, sum int64) string {
 	return fmt.Sprintf("%4.0f %%", share)
 }
 
-// perEntity returns the usage of each entity on each resource, or on the query's resource only. It
-// reads readAtOnce of them concurrently, and ends with the first error.
+// perEntity returns a sequence of the usage of each entity on each resource, or on the query's resource only.
+// It reads up to readAtOnce of them concurrently, keeps their order, and ends with the first error.
 func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) usages {
 	return func(yield func(aggregator.Usage, error) bool) {
 		used, err := r.Used(ctx, q)
@@ -220,8 +222,8 @@ func perEntity(ctx context.Context, r *aggregator.Reader, q aggregator.Query) us
 // readAtOnce is the number of entities read concurrently.
 const readAtOnce = 16
 
-// readTogether calls do for each value concurrently, at most readAtOnce at a time, and returns the
-// results in order. The first error cancels the others.
+// readTogether calls do for each value concurrently, at most readAtOnce at a time, waits for all, and returns
+// the results in order. The first error cancels the context of the others and is returned.
 func readTogether[A, B any](ctx context.Context, some []A, do func(context.Context, A) (B, error)) ([]B, error) {
 	found := make([]B, len(some))
 	group, ctx := errgroup.WithContext(ctx)

@@ -35,7 +35,8 @@ type layoutJSON struct {
 	UpdatedBy     string `json:"updated_by,omitempty"`
 }
 
-// Run prints the version of this program, and with --table-version the layout of the table.
+// Run prints the version of this program. With --table-version it also reads and prints the layout version of
+// the table, and fails if that is missing.
 func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error {
 	j := versionJSON{Info: version.Current()}
 	if c.TableVersion {
@@ -57,16 +58,16 @@ func (c versionCmd) Run(ctx context.Context, g *globals, out *term.Output) error
 	})
 }
 
-// noteUnlisted notes that a list may be incomplete, unless the table is migrated: entities of zae-limiter are
-// in no list before that. It ignores read errors.
+// noteUnlisted prints a note on out.Notes that a list may lack entities of zae-limiter, unless the table is
+// migrated. It reads that from the table, and ignores read errors.
 func (g *globals) noteUnlisted(ctx context.Context, out *term.Output) {
 	if t, err := g.readLayout(ctx); err == nil && !t.CompositeOnly {
 		out.Notef("dynalimit: entities that zae-limiter made are not listed before the table is migrated: see 'dynalimit migrate --dry-run'")
 	}
 }
 
-// readLayout reads the record of the table's layout. It fails if the table or the record is
-// missing.
+// readLayout reads the record of the table's layout, consistently, and returns its decoded form. It fails if
+// the table or the record is missing.
 func (g *globals) readLayout(ctx context.Context) (*layoutJSON, error) {
 	client, err := g.connectOptions(ctx).Client(ctx)
 	if err != nil {

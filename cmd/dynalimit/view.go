@@ -10,8 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/term"
 )
 
-// viewBuckets calls run with the table and a meter of its read units. It fails if the namespace is
-// not registered.
+// viewBuckets calls run with the table and a meter that counts the read units of its requests, and adds advice
+// to the error. It does not call run if the namespace is not registered.
 func (g *globals) viewBuckets(ctx context.Context, out *term.Output, run func(*dynalimit.Repository, *live.Meter) error) error {
 	o := g.connectOptions(ctx)
 	cfg, err := o.Config(ctx)

@@ -25,8 +25,9 @@ func (w watch) Validate() error {
 	return nil
 }
 
-// showRepeatedly calls show once or, with --watch, again after each interval until ctx ends or show fails. On a
-// terminal it clears the screen first and prints only the lines that fit. It refuses --json with --watch.
+// showRepeatedly calls show once with out or, with --watch, after each interval with a buffer, which it then
+// prints. It ends when ctx ends or show fails. On a terminal it clears the screen and prints only the lines
+// that fit; --json with --watch is refused.
 func (w watch) showRepeatedly(ctx context.Context, out *term.Output, show func(*term.Output) error) error {
 	if w.Watch == 0 {
 		return show(out)

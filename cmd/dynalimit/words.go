@@ -16,8 +16,9 @@ func orDash(s string) string {
 	return s
 }
 
-// wantWord returns an error if word is empty. The error names the argument.
-func wantWord(what, word string) error {
+// requireWord returns an error if word is empty, else nil. The error uses what, the name of the argument, such
+// as "id of the entity".
+func requireWord(what, word string) error {
 	if word == "" {
 		return fmt.Errorf("the %s is empty: give one", what)
 	}

@@ -52,8 +52,9 @@ type gateway struct {
 	reads     singleflight.Group
 }
 
-// newGateway returns the gateway in front of provider, with limits from client's table. secret is
-// the provider's key. It exits after an error.
+// newGateway returns the gateway in front of provider, with limits from client's table; secret is the
+// provider's key. It relays POST below /v1/ and the reads of models, serves /metrics, and answers 404 to all
+// else. It exits the process after an error.
 func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
 	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())))
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
@@ -65,7 +66,7 @@ func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gate
 	base.ReadBufferSize, base.WriteBufferSize, base.MaxIdleConnsPerHost = 1<<10, 1<<10, 256
 	g.transport = must(llmhttp.NewTransport(base, guard, &llmhttp.Options{Models: models, Headers: true, Logger: slog.Default()}))
 	proxy := &httputil.ReverseProxy{Transport: g.transport, BufferPool: pieces{}, ModifyResponse: hideAccount, Rewrite: func(r *httputil.ProxyRequest) {
-		ctx := llmhttp.WithCaller(r.Out.Context(), g.caller(r.In))
+		ctx := llmhttp.WithCaller(r.Out.Context(), g.callerOf(r.In))
 		if r.In.Header.Get("X-Batch") != "" { // people come first
 			ctx = llmhttp.WithBatch(ctx)
 		}
@@ -101,8 +102,8 @@ func (g *gateway) serveConsole(client *dynamodb.Client, password string) {
 	})
 }
 
-// hideAccount removes headers that identify the gateway's account with the provider from a
-// response.
+// hideAccount removes headers that identify the gateway's account with the provider, and cookies, from a
+// response. It returns nil.
 func hideAccount(res *http.Response) error {
 	for _, name := range []string{"Set-Cookie", "Openai-Organization", "Openai-Project"} {
 		res.Header.Del(name)
@@ -128,10 +129,10 @@ func (pieces) Get() []byte { return make([]byte, 2<<10) }
 // Put drops a buffer.
 func (pieces) Put([]byte) {}
 
-// caller returns the entity of a request's API key, with its permitted models, from a cache of a minute or from
-// the table. It returns an empty Caller for an unknown key, for one without a parent, and after a failed read;
-// none of these is cached.
-func (g *gateway) caller(r *http.Request) (c llmhttp.Caller) {
+// callerOf returns the entity of a request's API key, with its permitted models, from a cache of a minute or
+// from the table. It returns an empty Caller for an unknown key, for one without a parent, and after a failed
+// read; none of these is cached.
+func (g *gateway) callerOf(r *http.Request) (c llmhttp.Caller) {
 	key := httplimit.APIKey("Authorization")(r)
 	if known, ok := g.callers.Get(key); ok || key == "" {
 		return known

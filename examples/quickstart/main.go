@@ -65,7 +65,8 @@ func run(ctx context.Context, args []string, out, usage io.Writer) error {
 	return t.play(ctx)
 }
 
-// play makes the table and its limits, shows all scenes, and removes its items.
+// play makes the table and its limits, shows all scenes, and removes the limits and entities that it made. It
+// shows the outage only on an engine in this process.
 func (t *tour) play(ctx context.Context) (err error) {
 	// A Repository is one table; a RateLimiter charges its buckets. One of each per process is
 	// enough: both are safe for concurrent use.

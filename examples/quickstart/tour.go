@@ -61,7 +61,8 @@ func prepare(ctx context.Context, repo *dynalimit.Repository) error {
 	return nil
 }
 
-// settled acquires an estimate, and gives the unused part back.
+// settled acquires an estimate, calls the model, settles the lease at the true usage, which gives the unused
+// part back, and prints each step.
 func (t *tour) settled(ctx context.Context) error {
 	t.scene("Admitted by an estimate, settled at the truth")
 	lease, err := t.limiter.Acquire(ctx, ana, chat, dynalimit.Amounts{"rpm": 1, "tpm": 1_400})
@@ -115,8 +116,8 @@ func (t *tour) parent(ctx context.Context) error {
 	return t.show(ctx, ben)
 }
 
-// race has processes race for one limit. Limiters share nothing but the table, so each
-// stands for a process.
+// race has 4 limiters, each for a process, race for one limit of 100, and prints how many calls were admitted
+// and denied. The limiters share nothing but the table.
 func (t *tour) race(ctx context.Context) error {
 	const processes, callers = 4, 100
 	t.scene("Exact among processes")
@@ -181,7 +182,8 @@ func callModel(ctx context.Context) error {
 	}
 }
 
-// refused requests amounts that do not fit, and returns the denial. It fails if they are admitted.
+// refused requests amounts that do not fit, and returns the denial. If they are admitted, it gives them back
+// and returns an error.
 func (t *tour) refused(ctx context.Context, key string, ask dynalimit.Amounts) (*dynalimit.LimitExceededError, error) {
 	lease, err := t.limiter.Acquire(ctx, key, chat, ask)
 	var exceeded *dynalimit.LimitExceededError

@@ -54,7 +54,7 @@ func (h *Holding) CorrectTo(target int64) Correction {
 	return c
 }
 
-// GiveUp moves an amount from doubt to vain, so that it is not used any more.
+// GiveUp moves an amount from doubt to vain, so that Used does not count it any more. It is never given back.
 func (h *Holding) GiveUp(amount int64) {
 	h.Doubt -= amount
 	h.Vain += amount
@@ -83,8 +83,8 @@ func (h *Holding) Take(amount int64, window bucket.WindowID) {
 	h.Held += amount
 }
 
-// WriteDown counts an amount that a write put on the counter alone, because it is beyond the deepest debt or
-// beyond a limit in shadow.
+// WriteDown adds an amount to the counted and the uncharged ones. A write put it on the counter alone, because
+// it is beyond the deepest debt or beyond a limit in shadow.
 func (h *Holding) WriteDown(amount int64) {
 	h.Counted += amount
 	h.down += amount
@@ -102,13 +102,15 @@ func (h *Holding) LandedDown(amount int64) {
 // beyond a limit in shadow.
 func (h *Holding) Uncharged() int64 { return h.down }
 
-// CountSlots counts slots of calls in flight that were admitted without the bucket in a window.
+// CountSlots adds to the counted amount slots of calls in flight that were admitted without the bucket in a
+// window.
 func (h *Holding) CountSlots(amount int64, window bucket.WindowID) {
 	h.Counted += amount
 	h.addSlots(amount, window)
 }
 
-// addSlots adds counted slots of a window.
+// addSlots adds an amount to the slots of the process, which are part of the counted amount. The first ones set
+// their window.
 func (h *Holding) addSlots(amount int64, window bucket.WindowID) {
 	if h.slots == 0 {
 		h.since = window
@@ -116,10 +118,11 @@ func (h *Holding) addSlots(amount int64, window bucket.WindowID) {
 	h.slots += amount
 }
 
-// CountedSince returns the window of the first counted slots.
+// CountedSince returns the window of the first counted slots; 0 if slots were never counted.
 func (h *Holding) CountedSince() bucket.WindowID { return h.since }
 
-// HasSlots reports whether the lease used the limit as one of calls in flight.
+// HasSlots reports whether the lease used the limit as one of calls in flight. It then has counted slots, or
+// took its last tokens in a window of slots.
 func (h *Holding) HasSlots() bool { return h.slots > 0 || h.Window.IsSlots() }
 
 // Uncount takes an amount off the counted tokens, the uncharged ones first. It returns the part that a write
@@ -132,14 +135,16 @@ func (h *Holding) Uncount(amount int64) (written, slots int64) {
 	return down + past, slots
 }
 
-// Unwritten moves an amount from doubt to counted, after proof that the charge was not written.
+// Unwritten moves an amount from doubt to counted, after proof that the charge was not written. Doubt that was
+// given up meanwhile stays in vain.
 func (h *Holding) Unwritten(amount int64) {
 	n := min(amount, h.Doubt)
 	h.Doubt -= n
 	h.Counted += n
 }
 
-// GiveBack takes a give-back off the held tokens. The give-back was written, or waits for its one write.
+// GiveBack takes a give-back off the held tokens, and counts it nowhere else. The give-back was written, or
+// waits for its one write.
 func (h *Holding) GiveBack(amount int64) { h.Held -= amount }
 
 // GiveInVain moves an amount from held to vain, because its give-back got no answer. It is never given back
@@ -149,8 +154,8 @@ func (h *Holding) GiveInVain(amount int64) {
 	h.Vain += amount
 }
 
-// BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do counted tokens whose
-// count was in the deleted bucket. Slots stay, because the process takes them again from the new bucket.
+// BucketDeleted records the deletion of the bucket. Held tokens become gone, and so do tokens counted in the
+// deleted bucket. A holding of slots stays as it is, because the process takes them again from the new bucket.
 func (h *Holding) BucketDeleted() {
 	if h.Window.IsSlots() { // the process takes them again from the new bucket
 		return
@@ -160,7 +165,8 @@ func (h *Holding) BucketDeleted() {
 	h.Held = 0
 }
 
-// Join adds another holding of the same limit. The caller must not use the other any more.
+// Join adds another holding of the same limit, as Take does its held tokens. The caller must not use the other
+// any more.
 func (h *Holding) Join(other *Holding) {
 	if other.Held > 0 {
 		h.Take(other.Held, other.Window)

@@ -9,7 +9,8 @@ type Queue struct {
 	at     int64 // ms
 }
 
-// Level returns the content of the queue at now, in millitokens, for a drain rate. It changes nothing.
+// Level returns the content of the queue at now, in millitokens, for a drain rate; 0 once it has drained. It
+// changes nothing.
 func (q Queue) Level(r bucket.Rate, now int64) int64 {
 	credit, ok := bucket.State{Rate: r, Refilled: q.at}.Credit(now)
 	if !ok {
@@ -25,16 +26,15 @@ func (q *Queue) drain(r bucket.Rate, now int64) {
 	}
 }
 
-// Raise makes the queue hold at least level at now, the usage in an image of the bucket. So a second outage
-// does not start with an empty queue.
+// Raise drains the queue to now, and makes it hold at least level, the usage in an image of the bucket. So a
+// second outage does not start with an empty queue.
 func (q *Queue) Raise(r bucket.Rate, level, now int64) {
 	q.drain(r, now)
 	q.filled = max(q.filled, level)
 }
 
-// Fits reports whether an amount fits at now; wait is the time in ms until it does. An
-// amount above the burst fits an empty queue, because a share of a small burst must have
-// room for one call.
+// Fits reports whether an amount fits at now, and changes nothing; wait is the time in ms until it does. An
+// amount above the burst fits an empty queue, because a share of a small burst must have room for one call.
 func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	r.Burst = max(r.Burst, amount)
 	s := bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}
@@ -42,21 +42,21 @@ func (q Queue) Fits(r bucket.Rate, amount, now int64) (wait int64, ok bool) {
 	return wait, wait == 0
 }
 
-// Fill adds an amount to the queue at now. A settlement without the bucket may be of any size, so the sum
-// saturates.
+// Fill drains the queue to now, and adds an amount to it. A settlement without the bucket may be of any size,
+// so the sum saturates.
 func (q *Queue) Fill(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
 	q.filled = bucket.SaturatingAdd(q.filled, amount)
 }
 
-// Give takes an amount out of the queue at now, but not below empty.
+// Give drains the queue to now, and takes an amount out of it, but not below empty.
 func (q *Queue) Give(r bucket.Rate, amount, now int64) {
 	q.drain(r, now)
 	q.filled = max(0, q.filled-amount)
 }
 
-// Share returns the part of a limit that a process may admit during an outage: its burst and refill
-// multiplied by share, which is above 0 and at most 1.
+// Share returns the part of a limit that a process may admit during an outage: burst and refill times share,
+// from above 0 to 1. They are rounded down, the burst to at least a millitoken.
 func Share(r bucket.Rate, share float64) bucket.Rate {
 	if share >= 1 {
 		return r

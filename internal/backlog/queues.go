@@ -56,7 +56,8 @@ type limitQueue struct {
 	Queue
 }
 
-// queue returns the queue of a limit, adds an empty one for a new limit, and sets its drain rate.
+// queue returns a pointer to the queue of a limit, adds an empty one for a new limit, and sets its drain rate.
+// The pointer is valid until the next new limit.
 func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	for i := range b.limits {
 		if b.limits[i].name == name {
@@ -68,9 +69,9 @@ func (b *bucketQueues) queue(name string, rate bucket.Rate) *Queue {
 	return &b.limits[len(b.limits)-1].Queue
 }
 
-// Admit adds the requested amounts to the queues of a bucket if all of them fit, and sets the Level of every
-// ask, in millitokens. Each queue first rises to the usage in the bucket's last image. If room is false, the
-// memory is full, and nothing was decided.
+// Admit adds the requested amounts to the queues of a bucket if all of them fit. Before, each queue rises to
+// the usage in the bucket's last image. It sets the Level of every ask, in millitokens, also after a denial; if
+// room is false, the memory is full, and nothing was decided.
 func (t *Queues) Admit(of Bucket, asks []Ask, now int64) (admitted, room bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -108,7 +109,8 @@ func (t *Queues) Change(of Bucket, asks []Ask, now int64) {
 	}
 }
 
-// change adds amounts of 0 or more to the queues of their limits, and takes out negative ones.
+// change adds amounts of 0 or more to the queues of their limits at now, and takes out negative ones, not below
+// empty. It does not update the heap.
 func (b *bucketQueues) change(asks []Ask, now int64) {
 	for _, a := range asks {
 		if q := b.queue(a.Name, a.Share); a.Amount >= 0 {
@@ -119,8 +121,8 @@ func (b *bucketQueues) change(asks []Ask, now int64) {
 	}
 }
 
-// queuesOf returns the queues of a bucket. It makes new ones if there is room, or in place of the queues of
-// another bucket that have emptied; otherwise it returns nil. t.mu must be held.
+// queuesOf returns the queues of a bucket. It makes new ones if there is room, or in place of another bucket's
+// that have emptied by now, which it forgets. Otherwise it returns nil; t.mu must be held.
 func (t *Queues) queuesOf(of Bucket, now int64) *bucketQueues {
 	if b := t.byBucket[of]; b != nil {
 		return b
@@ -149,6 +151,7 @@ func (t *Queues) updateOrder(b *bucketQueues) {
 }
 
 // emptyAt returns the instant, in ms, at which the queue is empty, if it drains at a rate and nothing is added.
+// It changes nothing.
 func (q Queue) emptyAt(r bucket.Rate) int64 {
 	r.Burst = math.MaxInt64
 	return q.at + bucket.State{Rate: r, Tokens: r.Burst - q.filled, Refilled: q.at}.Wait(q.at, r.Burst)
@@ -176,7 +179,7 @@ func (t *emptyFirst) Push(b any) {
 	t.order = append(t.order, one)
 }
 
-// Pop removes and returns the last element, for package heap.
+// Pop removes and returns the last element, the *bucketQueues that heap.Pop has moved there.
 func (t *emptyFirst) Pop() any {
 	last := len(t.order) - 1
 	b := t.order[last]

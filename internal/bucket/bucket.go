@@ -205,7 +205,7 @@ func ceilDiv(hi, lo, d uint64) int64 {
 	return int64(q)
 }
 
-// SaturatingAdd returns a + b, or the nearest int64.
+// SaturatingAdd returns a + b, or the largest or smallest int64 if the sum is beyond that.
 func SaturatingAdd(a, b int64) int64 {
 	switch s := a + b; {
 	case b > 0 && s < a:
@@ -314,7 +314,7 @@ type Outlook struct {
 }
 
 // Outlook returns the level at now, in millitokens, and the waits from then on, in ms, until need fits and
-// until the bucket is full.
+// until the bucket is full. The numbers are those of Level and Wait.
 func (s State) Outlook(now, need int64) Outlook {
 	if s.Period <= 0 {
 		return Outlook{s.quotaLevel(now), s.quotaWait(now, need), s.quotaWait(now, s.Burst)}

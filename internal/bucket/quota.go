@@ -10,7 +10,8 @@ import (
 // instant is the ordinal of its window, and its period encodes the calendar. Within a window it regains
 // nothing and has no upper bound: a grant lifts it above its burst until the next window opens.
 
-// Quota returns the rate of a quota: n millitokens in each window.
+// Quota returns the rate of a quota: n millitokens in each window of a calendar. Its period encodes the windows
+// and is below 0.
 func Quota(n int64, of calendar.Windows) Rate {
 	return Rate{Burst: n, Amount: n, Period: -int64(of)}
 }
@@ -23,7 +24,7 @@ func (r Rate) Windows() calendar.Windows {
 	return calendar.Windows(-r.Period) //nolint:gosec // made by Quota
 }
 
-// WindowAt returns the ordinal of the window at now; 0 of a token bucket.
+// WindowAt returns the ordinal of the quota's window at now, in Unix ms; 0 of a token bucket and of slots.
 func (r Rate) WindowAt(now int64) int64 {
 	if !r.IsQuota() {
 		return 0
@@ -40,8 +41,8 @@ func (r Rate) Smooth() Rate {
 	return r
 }
 
-// Opens reports whether the next write of a quota has to open a later window than the stored one. It is false
-// of a token bucket.
+// Opens reports whether the next write of a quota at now has to open a later window than the stored one. It is
+// false of a token bucket and of slots.
 func (s State) Opens(now int64) bool {
 	return s.IsQuota() && s.Windows().At(now) > s.Refilled
 }
@@ -63,7 +64,8 @@ func (s State) openedCredit(now int64) int64 {
 	return int64(lo)
 }
 
-// quotaLevel returns the level of a quota or of slots at now, in millitokens.
+// quotaLevel returns the level of a quota or of slots at now, in millitokens: the stored tokens. In a later
+// window it adds the regained ones, up to the burst.
 func (s State) quotaLevel(now int64) int64 {
 	credit := s.openedCredit(now)
 	if credit == 0 {
@@ -139,7 +141,7 @@ func (w WindowID) Ordinal() int64 { return int64(int32(w)) } //nolint:gosec // i
 // Life returns the life of the limit, from 0 on.
 func (w WindowID) Life() uint16 { return uint16(w >> ordinalBits) } //nolint:gosec // at most LastLife
 
-// IsQuota reports whether the window is a quota's.
+// IsQuota reports whether the window is a quota's: its ordinal is above 0.
 func (w WindowID) IsQuota() bool { return w.Ordinal() > 0 }
 
 // LastLife is the largest stored life. A limit that changes again stays in it.

@@ -11,7 +11,7 @@ import (
 // to a later epoch. The free slots and those of all epochs always sum to the burst. Everything here is pure,
 // in millislots; instants are Unix ms.
 
-// Slots returns the rate of a limit of n millislots with a hold in ms.
+// Slots returns the rate of a limit of calls in flight: n millislots with a hold in ms. Its period is 0.
 func Slots(n, hold int64) Rate { return Rate{Burst: n, Amount: hold} }
 
 // IsSlots reports whether the rate is a rate of slots.
@@ -37,7 +37,7 @@ type Epoch struct{ End, Slots int64 }
 // epochLength returns the length of an epoch in ms: an eighth of the hold, at least a second.
 func epochLength(hold int64) int64 { return max(hold/EpochsPerHold, 1000) }
 
-// EpochEnd returns the end, in Unix seconds, of the epoch for a hold from now on.
+// EpochEnd returns the end, in Unix seconds, of the epoch for a hold, in ms, from now on, in Unix ms.
 func EpochEnd(now, hold int64) int64 {
 	length := epochLength(hold)
 	end := (now + hold + length - 1) / length * length
@@ -94,7 +94,8 @@ func (o Occupied) DecideMoves(stored []Epoch, hold, now int64) Moves {
 	return m
 }
 
-// Free returns the number of freed slots, in millislots. It is below 0 if the moves take more.
+// Free returns the net number of slots that the moves free in the item, without those of New, in millislots. It
+// is below 0 if the moves take more.
 func (m *Moves) Free() int64 { return SumSlots(m.Past) + SumSlots(m.Back) - m.Again }
 
 // ChangesHeld reports whether the moves give back, renew or take again slots of the process. Slots for new calls and
@@ -105,7 +106,8 @@ func (m *Moves) ChangesHeld() bool { return len(m.Back) > 0 || len(m.Renewed) > 
 // Least of them. Least is 0 if no slot of the process leaves the epoch.
 type EpochChange struct{ End, Least, Add int64 }
 
-// Changes returns the changes of the epochs of the item by the moves, without the removal of past epochs.
+// Changes returns the changes of the epochs of the item by the moves, without the removal of past epochs. An
+// epoch occurs once.
 func (m *Moves) Changes() []EpochChange {
 	var changes []EpochChange
 	for _, e := range m.movedOut() {
@@ -122,10 +124,12 @@ func (m *Moves) Changes() []EpochChange {
 	return append(changes, EpochChange{End: m.End, Add: in})
 }
 
-// movedIn returns the number of slots that come into the epoch End, in millislots.
+// movedIn returns the number of slots that come into the epoch End, in millislots: new, taken again and renewed
+// ones.
 func (m *Moves) movedIn() int64 { return m.New + m.Again + SumSlots(m.Renewed) }
 
-// movedOut returns the slots of the process that leave their epochs, by epoch.
+// movedOut returns the slots of the process that leave their epochs, given back or renewed, by epoch in order
+// of their ends.
 func (m *Moves) movedOut() (all []Epoch) {
 	for _, list := range [][]Epoch{m.Back, m.Renewed} {
 		for _, e := range list {
@@ -135,7 +139,7 @@ func (m *Moves) movedOut() (all []Epoch) {
 	return all
 }
 
-// IsHolding reports whether slots come into the epoch End.
+// IsHolding reports whether slots come into the epoch End: new, taken again or renewed ones.
 func (m *Moves) IsHolding() bool { return m.movedIn() > 0 }
 
 // Expire drops epochs that have ended at now, in Unix ms: the process has lost their slots. Copies of o keep
@@ -150,7 +154,8 @@ func (o *Occupied) Expire(now int64) {
 	}
 }
 
-// Landed applies the moves of a landed write to the slots of the process. Its new slots count as open.
+// Landed applies the moves of a landed write to the slots of the process: slots given back leave, renewed and
+// new ones stand in m.End. New slots count as open. Copies of o keep their lists.
 func (o *Occupied) Landed(m *Moves) {
 	o.dropLeaving(m)
 	o.Open += m.New
@@ -169,7 +174,7 @@ func (o *Occupied) Unanswered(m *Moves) {
 	}
 }
 
-// dropLeaving takes the slots that leave their epochs by the moves off those of the process.
+// dropLeaving takes the slots that leave their epochs by the moves off o.Epochs. Copies of o keep their lists.
 func (o *Occupied) dropLeaving(m *Moves) {
 	for _, e := range m.movedOut() {
 		o.Epochs = addSlots(slices.Clone(o.Epochs), Epoch{e.End, -e.Slots})
@@ -187,8 +192,9 @@ func (o *Occupied) Lapse(n int64) {
 	}
 }
 
-// Due returns the instant, in Unix ms, of the next write for the slots alone. That is now if slots are to be
-// given back or taken again, and half a hold before their end to renew them. It is Never without slots.
+// Due returns the instant, in Unix ms, of the next write for the slots alone, and changes nothing. That is now
+// if slots are to be given back or taken again, and half a hold before their end to renew them. It is Never
+// without slots.
 func (o Occupied) Due(hold, now int64) int64 {
 	o.Expire(now)
 	known := SumSlots(o.Epochs) + SumSlots(o.Doubtful)
@@ -208,7 +214,8 @@ func (o Occupied) Due(hold, now int64) int64 {
 	return due
 }
 
-// PastSlots returns the number of slots of past epochs, in millislots.
+// PastSlots returns the number of slots of past epochs at now, in millislots: a write may free them. The hold
+// is in ms, and now in Unix ms.
 func PastSlots(stored []Epoch, hold, now int64) (n int64) {
 	for _, e := range stored {
 		if e.IsPast(hold, now) {
@@ -253,5 +260,5 @@ func SumSlots(list []Epoch) (n int64) {
 // 1. The item does not have that window.
 func SlotsSince(second int64) WindowID { return InLife(0, -max(1, second)) }
 
-// IsSlots reports whether the window is a window of slots.
+// IsSlots reports whether the window is a window of slots, see SlotsSince. It is false for Closed.
 func (w WindowID) IsSlots() bool { return w.Ordinal() < 0 && w != Closed }

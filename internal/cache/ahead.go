@@ -7,7 +7,7 @@ import (
 )
 
 // Ready returns the value that Get would return without waiting: a fresh value, which counts as a hit, or else
-// the zero V. If a fresh value is near its end, a background read with load replaces it.
+// the zero V. If a fresh value is near its end, it starts a background read with load, which replaces it.
 func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V) {
 	v := c.Fresh(key)
 	if v != ready && c.Ahead > 0 && c.claimReadAhead(key) {
@@ -17,7 +17,8 @@ func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V
 }
 
 // claimReadAhead reports whether the caller must read a value ahead: it is near its end, no caller reads it,
-// and no outage is known. It then marks the value as being read.
+// and no outage is known. It then marks the value as being read. It is false during the pause after a failed
+// read.
 func (c *Loading[K, V]) claimReadAhead(key K) bool {
 	now, e := c.Now(), c.entries.Peek(key)
 	if e == nil || e.evicted || e.servesWithin(now, c.TTL-c.Ahead-c.Spread) {

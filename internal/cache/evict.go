@@ -13,8 +13,8 @@ func (c *Loading[K, V]) Evict(match func(K) bool) {
 	}
 }
 
-// EvictValues removes the matching values of the matching keys. It also drops the reads in flight of all
-// matching keys, because their values are not known yet.
+// EvictValues removes the matching values of the matching keys; with MaxStale they still serve reads without an
+// answer. It also drops the reads in flight of all matching keys, because their values are not known yet.
 func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

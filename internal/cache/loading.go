@@ -202,10 +202,10 @@ func (c *Loading[K, V]) Last(key K) (last V) {
 	return last
 }
 
-// Get returns the value of a key. It reads it with load unless it is fresh, and in the background near its end
-// (Options.Ahead). Past the TTL one caller reads it again, and the others use the old value or, with
-// Options.Wait, wait. If that read fails, the old value serves within its grace or, without an answer, within
-// MaxStale; an ended ctx gives its own error.
+// Get returns the value of a key and counts the call. It reads it with load unless it is fresh, and in the
+// background near its end (Options.Ahead). Past the TTL one caller reads it again, and the others use the old
+// value or, with Options.Wait, wait. If that read fails, the old value serves within its grace or, without an
+// answer, within MaxStale; an ended ctx gives its own error.
 func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error) {
 	var none V
 	if v := c.Ready(ctx, key, load); v != none {
@@ -273,7 +273,7 @@ func valueOf[V any](r singleflight.Result) (v V, err error) {
 	return r.Val.(V), nil
 }
 
-// outage returns the reason of an outage of the store, nil while it answers.
+// outage returns the reason of an outage of the store, by Options.Away; else nil.
 func (c *Loading[K, V]) outage() error {
 	if c.Away == nil {
 		return nil
@@ -380,9 +380,9 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// readFunc returns the function that reads a value and stores it, unless it was evicted meanwhile. It sets
-// *begun when it starts. After a failed read it removes the old value if the error is an answer, else it sets
-// the earliest retry.
+// readFunc returns the function that counts and makes a read with load, and stores the value, unless it was
+// evicted meanwhile. It sets *begun when it starts; a panic of load becomes an error. After a failed read it
+// removes the old value if the error is an answer, else it sets the earliest retry.
 func (c *Loading[K, V]) readFunc(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
 	return func() (any, error) {
 		*begun = true
@@ -440,7 +440,7 @@ func (c *Loading[K, V]) ReadSince(key K) (since time.Time) {
 	return since
 }
 
-// Replace caches a value in place of old, if old is still cached. The new value has the age of the old one.
+// Replace caches a value in place of old, with old's age and reads, if old is still cached.
 func (c *Loading[K, V]) Replace(key K, old, with V) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -451,7 +451,7 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	}
 }
 
-// countStats calls add with the statistics under the cache's lock.
+// countStats calls add with the statistics under c.mu, so that add may change them.
 func (c *Loading[K, V]) countStats(add func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -475,8 +475,8 @@ type Held[K Key, V comparable] struct {
 	place *kept[K, entry[K, V]]
 }
 
-// Hold returns the value of a key that is fresh by its TTL, for later checks by Still without a lookup. ok is
-// false without one. It counts nothing, and does not ask Options.Ended.
+// Hold returns the value of a key that is fresh by its TTL, for later checks by Still without a lookup. It
+// returns false without such a value. It counts nothing, and does not ask Options.Ended.
 func (c *Loading[K, V]) Hold(key K) (held Held[K, V], ok bool) {
 	k := c.entries.findPlace(key)
 	if k == nil || !k.value.servesWithin(c.Now(), c.TTL) {

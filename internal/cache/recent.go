@@ -59,14 +59,15 @@ func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], 
 	return &Recent[K, V]{size: size, every: int64(size / 16), keyOf: keyOf, byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
 }
 
-// Get returns the value of a key and counts a use; nil for an absent key.
+// Get returns a pointer to the value of a key and counts a use; nil for an absent key. It makes the value the
+// most recently used if many uses came since it last was.
 func (r *Recent[K, V]) Get(key K) *V {
 	r.uses.Add(1)
 	return r.GetUncounted(key)
 }
 
-// GetUncounted returns the value of a key without counting a use, for frequent repeated use; nil for an absent
-// key. It records the use if that is due.
+// GetUncounted returns a pointer to the value of a key without counting a use, for frequent repeated use; nil
+// for an absent key. It makes the value the most recently used if many uses came since it last was.
 func (r *Recent[K, V]) GetUncounted(key K) *V {
 	if k := r.findPlace(key); k != nil && r.recordUse(k) {
 		return &k.value
@@ -74,7 +75,8 @@ func (r *Recent[K, V]) GetUncounted(key K) *V {
 	return nil
 }
 
-// Peek returns the value of a key without counting or recording a use; nil for an absent key.
+// Peek returns a pointer to the value of a key without counting or recording a use; nil for an absent key. The
+// pointer stays valid after a removal.
 func (r *Recent[K, V]) Peek(key K) *V {
 	if k := r.findPlace(key); k != nil {
 		return &k.value
@@ -82,7 +84,8 @@ func (r *Recent[K, V]) Peek(key K) *V {
 	return nil
 }
 
-// findPlace returns the list entry with a key's value; nil for an absent key. It counts no use.
+// findPlace returns the list entry with a key's value; nil for an absent key. It counts no use, and takes r.mu
+// for reading.
 func (r *Recent[K, V]) findPlace(key K) *kept[K, V] {
 	hash := r.hash(key)
 	r.mu.RLock()
@@ -91,7 +94,7 @@ func (r *Recent[K, V]) findPlace(key K) *kept[K, V] {
 }
 
 // recordUse moves a value to the newest end of the list, if there were many uses since it was moved last. It
-// returns false if the value was removed.
+// returns false if the value was removed. It takes r.mu only to move it.
 func (r *Recent[K, V]) recordUse(k *kept[K, V]) bool {
 	now, recorded := r.uses.Load(), k.recorded.Load()
 	if recorded == removed {
@@ -150,7 +153,7 @@ func (r *Recent[K, V]) Remove(key K) bool {
 	return true
 }
 
-// Keys returns the keys of the values, the least recently used first.
+// Keys returns the keys of all values, about the least recently used first: not every use is recorded.
 func (r *Recent[K, V]) Keys() []K {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

@@ -51,7 +51,8 @@ func isZoneName(name string) bool {
 // longestZone is more than the longest name has.
 const longestZone = 64
 
-// LoadZone returns an IANA time zone by its name, and caches it. It returns an error for any other name.
+// LoadZone returns an IANA time zone by its name, from the tz database or from a cache of the process, which it
+// fills. It returns an error for any other name.
 func LoadZone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil

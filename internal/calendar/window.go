@@ -119,7 +119,8 @@ func (w Windows) String() string {
 	return Text(e.unit.String(), e.name)
 }
 
-// At returns the ordinal of the window that contains an instant, in Unix ms.
+// At returns the ordinal of the window that contains the instant ms, in Unix ms. The ordinal counts hours, days
+// or ISO weeks since 1970-01-01, or months since January of the year 0.
 func (w Windows) At(ms int64) int64 {
 	e := w.entry()
 	if e.unit == Hour {

@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 )
 
-// awaitOp waits for an op's result, until its bucket or table is known not to answer, or the call's time for
-// the store is over. In the last two cases it gives the op up, with an *UnavailableError. It returns false if
-// ctx has ended.
+// awaitOp waits until o, an op in the lane at, has a result, and returns true. If bucket or table do not answer
+// in the call's time for the store, it gives the op up with an *UnavailableError as its result. It returns
+// false, and leaves the op, if ctx has ended.
 func (t *taking) awaitOp(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
 	p, table := &t.patience, t.desk.Table
 	timer := time.NewTimer(time.Until(p.nextDecision()))
@@ -40,8 +40,8 @@ func (t *taking) awaitOp(ctx context.Context, at *lane.Lane, o *lane.Op) bool {
 }
 
 // leaveAll withdraws the ops of every level because the caller's context ended: grants are given back, and
-// unconfirmed amounts count as in doubt. It returns true if there is only one level and that level has in fact
-// answered.
+// unconfirmed amounts count as in doubt. It returns true if there is only one level and its op has a result
+// after all, which the caller must then book.
 func (t *taking) leaveAll(ops []*lane.Op) bool {
 	levels := t.levels
 	if len(ops) == 1 {

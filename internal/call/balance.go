@@ -48,9 +48,9 @@ type Balance struct {
 	Estimated bool
 }
 
-// balance returns the balance of one limit of a reading. asked is the requested amount, and back the amount
-// given back since the reading, both in millitokens. Amounts left to waiters and, for a batch call, the reserve
-// do not count as available.
+// balance returns the balance of one limit of a reading, with its wait for asked; of slots that is an estimate.
+// back is the amount given back since the reading; both are in millitokens. Amounts left to waiters and, for a
+// batch call, the reserve do not count as available.
 func (r *Reading) balance(name string, asked, back int64) Balance {
 	state, capacity := r.State(name)
 	b := Balance{Lane: r.lane, Limit: name, Rate: state.Rate, Capacity: capacity, Config: r.Config, Index: r.Config.Index(name), Asked: asked, Degraded: r.degraded}
@@ -100,7 +100,8 @@ func (b *Balance) age(ms int64) {
 // Never is the wait for an amount that can never fit.
 const Never time.Duration = math.MaxInt64
 
-// Duration converts ms to a time.Duration. bucket.Never becomes Never.
+// Duration converts ms to a time.Duration. bucket.Never becomes Never, and any other time that is too long
+// becomes 1 ms less than Never.
 func Duration(ms int64) time.Duration {
 	switch {
 	case ms == bucket.Never:
@@ -125,11 +126,12 @@ type Denied struct {
 	room           [2]Balance
 }
 
-// Error says that the amounts do not fit. Users see another text, which the root makes.
+// Error returns a fixed short text without details. Users see another one, which package dynalimit makes from
+// the fields.
 func (e *Denied) Error() string { return "the amounts do not fit" }
 
 // computeWait sets RetryAfter to the longest wait of the exceeded limits, once the balances of every level have
-// been added. It returns e.
+// been added. It leaves RetryAfter as it is if no limit is exceeded, and returns e.
 func (e *Denied) computeWait() *Denied {
 	if longest := e.longest(); longest != nil {
 		e.RetryAfter = Duration(longest.Wait)

@@ -26,8 +26,9 @@ type Call struct {
 	late *lateSlots
 }
 
-// setConsumed sets the use of a call that is about to take its amounts, in millitokens. It copies the amounts
-// of a call with unknown buckets.
+// setConsumed sets the use of a call that is about to take its amounts to these, in millitokens, without lifted
+// and skipped limits. It copies the request's amounts of a call with unknown buckets, whatever its caller does
+// to them.
 func (c *Call) setConsumed() {
 	if c.whole {
 		c.consumed = c.levels[0].asked // lists are never changed
@@ -94,11 +95,9 @@ func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 // be read.
 func (c *Call) IsUnlocated() bool { return c.levels == nil && !c.unlimited }
 
-// chargeEstimates records the amounts charged to quotas for a new call. It returns nil if the call
-// charges no quota. It marks a call that has slots by a newer configuration than its own.
-//
-// The estimates end with the call's lease, or when the garbage collector frees a dropped one: nobody settles
-// that any more.
+// chargeEstimates adds the amounts that a new call holds of quotas to the process's estimates of open calls,
+// and returns them; nil without such amounts. They end with removeAll, or when the garbage collector frees a
+// dropped call. It also marks a call that holds slots.
 func (c *Call) chargeEstimates() *estimates {
 	var of []estimate
 	for i := range c.levels {
@@ -117,7 +116,7 @@ func (c *Call) chargeEstimates() *estimates {
 		return nil
 	}
 	e := &estimates{unsettled: c.desk.Lanes.Unsettled, of: of}
-	e.add(1)
+	e.addSigned(1)
 	runtime.AddCleanup(c, (*estimates).removeAll, e)
 	return e
 }

@@ -15,8 +15,8 @@ import (
 // configs is the cache of configurations. A read without an answer in time fails with an *UnavailableError.
 type configs struct{ *config.Cache }
 
-// Get returns the configuration of a key from the cache if it is fresh, else it waits for a read, without a
-// bound of its own.
+// Get returns the configuration of a key from the cache if it is fresh, else it waits for a read, as long as
+// ctx lasts. It fails with an *UnavailableError if the read ends without an answer in time.
 func (c configs) Get(ctx context.Context, key config.GivenKey) (config.Found, error) {
 	if cfg := c.Fresh(key); cfg != nil {
 		return config.Found{Resolved: cfg}, nil
@@ -25,8 +25,8 @@ func (c configs) Get(ctx context.Context, key config.GivenKey) (config.Found, er
 	return found, unavailableIfLate(err)
 }
 
-// Reread reads the configuration of a key after the call has begun. Without an answer in time it fails with an
-// *UnavailableError.
+// Reread reads the configuration of a key again, after the call of Reread has begun, and caches it. Without an
+// answer in time it fails with an *UnavailableError.
 func (c configs) Reread(ctx context.Context, key config.GivenKey) (*config.Resolved, error) {
 	found, err := c.Cache.Reread(ctx, key)
 	if err != nil {
@@ -87,7 +87,7 @@ type NamespaceSeen struct {
 	Inactive *fault.NamespaceError
 }
 
-// Record stores a reading, unless one with a later start is stored.
+// Record stores a reading of the namespace's record, unless one with a later Tick is stored.
 func (n *Namespace) Record(seen *NamespaceSeen) {
 	for {
 		last := n.seen.Load()
@@ -110,7 +110,8 @@ func (n *Namespace) refused() error {
 	return seen.Inactive
 }
 
-// isFresh reports whether the namespace was active at a reading within the TTL of the configuration.
+// isFresh reports whether the namespace was active at its last reading, and that was within the TTL of the
+// configuration.
 func (n *Namespace) isFresh() bool {
 	seen := n.seen.Load()
 	if seen == nil || seen.Inactive != nil {

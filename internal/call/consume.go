@@ -10,9 +10,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/plan"
 )
 
-// Consume takes further amounts of a lease and adds them to its use; a denial leaves the lease unchanged, and
-// the error is a reason. memory reports whether it was decided from memory. held is locked; it is released
-// meanwhile.
+// Consume takes further amounts, in whole tokens, under the configuration in force and adds them to the lease's
+// use; a denial changes nothing. If the lease has no known buckets, the policy may admit them without. memory
+// reports a decision from memory, and err is a reason; held is locked, and released meanwhile.
 func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.Locker) (memory bool, err error) {
 	if c.IsUnlocated() {
 		if err := c.locateLevels(ctx, held); leftToPolicy(err) && c.policy.Admits() {
@@ -47,9 +47,9 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 	return memory, nil
 }
 
-// bringAlong charges further amounts also at levels that hold tokens of a limit which their
-// configuration no longer has. Otherwise totals miss those amounts, because the levels below mark their
-// use as passed on to them. The next correction makes up for a failed write.
+// bringAlong charges further amounts also at levels that hold tokens of a limit which their configuration no
+// longer has. Otherwise totals miss those amounts, because the levels below mark their use as passed on. A
+// failed write is left to the next correction; held is locked, and released meanwhile.
 func (c *Call) bringAlong(ctx context.Context, amounts map[string]int64, held sync.Locker) {
 	left := func(lv level) bool {
 		return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return amounts[h.Name] > 0 && !lv.cfg.Charges(h.Name) })
@@ -64,8 +64,9 @@ func (c *Call) bringAlong(ctx context.Context, amounts map[string]int64, held sy
 	_, _ = k.Book()
 }
 
-// takeFurther takes amounts at the levels of the lease, without its lock, and returns a call with them alone.
-// memory reports whether they were served or denied from memory. The error is a reason.
+// takeFurther takes amounts, in whole tokens, at the lease's levels, without its lock, and returns a call with
+// them alone; the lease's holdings stay. memory reports whether they were served or denied from memory. The
+// error is a reason.
 func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held sync.Locker) (further *Call, memory bool, err error) {
 	r := c.request
 	r.Amounts = amounts
@@ -87,7 +88,7 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 		further.levels[i].counts = c.levels[i].counts
 	}
 	t := further.startTake(nil, patience{most: c.desk.Timeout})
-	if c.desk.Lanes.Horizon != nil && !r.Batch && c.desk.serves(&r, len(further.levels)) && further.levels.serve(ctx) {
+	if c.desk.Lanes.Horizon != nil && !r.Batch && c.desk.mayServe(&r, len(further.levels)) && further.levels.serve(ctx) {
 		further.levels.bookServed()
 		return further, true, nil
 	}
@@ -100,8 +101,9 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 	return further, false, t.take(ctx)
 }
 
-// consumeUnlocated admits further amounts while the configuration cannot be read, and queues them for the
-// counters of the buckets. It returns ErrClosed if the limiter is closed.
+// consumeUnlocated admits further amounts, in whole tokens, without known buckets: it adds them to the use, and
+// queues them for the buckets' counters. It returns ErrClosed if the limiter is closed, and a *config.Invalid
+// for bad amounts.
 func (c *Call) consumeUnlocated(amounts map[string]int64) error {
 	target := plan.Plus(c.consumed, SignedOf(amounts))
 	if err := c.checkTarget(target, true); err != nil {
@@ -114,9 +116,9 @@ func (c *Call) consumeUnlocated(amounts map[string]int64) error {
 	return nil
 }
 
-// refreshConfigs applies the configuration in force to every level, because the amounts are admitted now. If it
+// refreshConfigs gives every level the configuration in force, because the amounts are admitted now. If it
 // cannot be read, Refuse fails and the other policies use the known one. It returns the error of a block, and
-// of a limit that does not exist.
+// of a limit in amounts that does not exist; held is released meanwhile.
 func (c *Call) refreshConfigs(ctx context.Context, amounts map[string]int64, held sync.Locker) error {
 	var block error
 	runUnlocked(held, func() { _, _, block = c.desk.Routes.blockFor(ctx, &c.request, config.Key{}) })

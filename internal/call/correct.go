@@ -11,9 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// Target returns the amounts, in millitokens, that a lease shall hold after a correction, by change, and
-// refuses bad ones. It reads the configuration if a limit of them is not known. ends means that the lease ends;
-// held is locked and released meanwhile.
+// Target returns the amounts, in millitokens, that change makes of the lease's present use, for a correction;
+// ends means that the lease ends. It refuses bad amounts, unknown limits, and a change of slots unless the
+// lease ends. It reads the configuration if a limit is not known; held is locked and released meanwhile.
 func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) []plan.Signed, ends bool, held sync.Locker) ([]plan.Signed, error) {
 	target := change(c.consumed)
 	if c.slots {
@@ -30,8 +30,8 @@ func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) [
 	return target, c.checkTarget(target, unknown)
 }
 
-// TargetNow returns the amounts that a lease shall hold when it ends, by change, and refuses bad ones. It reads
-// nothing, and releases the slots.
+// TargetNow returns the amounts, in millitokens, that change makes of the lease's use when it ends, and 0 for
+// slots. It refuses bad amounts and unknown limits, and reads nothing.
 func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]plan.Signed, error) {
 	target := change(c.consumed)
 	if c.slots {
@@ -41,9 +41,9 @@ func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]p
 	return target, c.checkTarget(target, true)
 }
 
-// Correct brings every level to a target, which Conclude then stores. final means that no further correction follows,
-// and ends that the lease ends. done means that the caller has nothing left to do: the correction is complete, though
-// perhaps unconfirmed at a level. held is locked; it is released meanwhile.
+// Correct writes the difference to a target at every level; Conclude then stores the target. final means that
+// no further correction follows, and ends that the lease ends. done means that the caller need not repeat it,
+// though it is perhaps unconfirmed; err is a reason, and held is released meanwhile.
 func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bool, held sync.Locker) (done bool, err error) {
 	if len(c.levels) == 0 && c.IsUnlocated() {
 		err := c.locateLevels(ctx, held)
@@ -64,8 +64,8 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bo
 	return k.Book()
 }
 
-// Conclude stores the amounts of a completed correction. ends means that the lease has ended: then its
-// estimates are removed too.
+// Conclude stores the amounts of a completed correction, in millitokens, as the call's use, and writes nothing.
+// If ends is set, the lease has ended, and its estimates are removed too.
 func (c *Call) Conclude(target []plan.Signed, ends bool) {
 	if c.consumed = target; ends && c.estimates != nil {
 		c.estimates.removeAll()
@@ -122,7 +122,8 @@ func (c *Call) endLateSlots(target []plan.Signed) {
 	c.late = nil
 }
 
-// checkTarget refuses amounts below 0 or above the maximum and, if unknown is set, limits that no level has.
+// checkTarget returns a *config.Invalid if target has amounts below 0 or above the maximum. If unknown is set,
+// it returns the error of a limit that no level has, too.
 func (c *Call) checkTarget(target []plan.Signed, unknown bool) error {
 	for _, t := range target {
 		if unknown && t.Amount != 0 && c.levels != nil && !c.levels.has(t.Name) {
@@ -152,7 +153,7 @@ func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 }
 
 // Begin returns a correction of every level to a target, with its ops, and sends none of them. It queues
-// decreases of counted amounts for the buckets' counters at once.
+// decreases of counted amounts for the buckets' counters at once, and ends late slots that the target lacks.
 func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
 	if c.levels.hasRenewed() {
 		c.tops = c.levels.placeCounts(c.tops, target)
@@ -255,7 +256,8 @@ func (k *Correction) Charges() bool {
 	})
 }
 
-// Lanes returns the lanes of the ops in flight.
+// Lanes returns the lanes to which the correction has something to send. Levels without a change, and those
+// whose bucket does not answer, are left out.
 func (k *Correction) Lanes() (lanes []*lane.Lane) {
 	for i := range k.ops {
 		if k.mustSend(i) {
@@ -265,8 +267,9 @@ func (k *Correction) Lanes() (lanes []*lane.Lane) {
 	return lanes
 }
 
-// Await waits for the ops in flight and keeps their results for Book. Once the table does not answer, or ctx
-// has ended, it withdraws queued ops. An op in flight then continues with a pending result.
+// Await waits for the ops of the correction and keeps their results, with reasons of a call as errors, for
+// Book. Once the table does not answer, or ctx has ended, it withdraws queued ops. An op in flight then
+// continues with a pending result.
 func (k *Correction) Await(ctx context.Context) {
 	for i, o := range k.ops {
 		if at := k.levels[i].lane; k.mustSend(i) {
@@ -298,8 +301,9 @@ func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-ch
 	return o.Result
 }
 
-// Book books the results at the levels, and returns one reason for all that was not written or is unconfirmed.
-// done is false if something was neither written nor kept, so that the same call again has to write it.
+// Book books the results at the levels, and returns one reason for all unwritten or unconfirmed amounts; nil if
+// all was written or kept. done is false if something was neither written nor kept, so that the same call again
+// has to write it.
 func (k *Correction) Book() (done bool, err error) {
 	errs := k.errs
 	done = len(errs) == 0
@@ -328,7 +332,7 @@ func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfi
 	case r.Err == nil:
 		lv.bookLanded(o.Amounts, r)
 		for _, d := range r.Down {
-			lv.tellOverrun(&k.desk.Observer, d.Name, d.Amount)
+			lv.reportOverrun(&k.desk.Observer, d.Name, d.Amount)
 		}
 		return nil
 	case r.Pending:
@@ -348,8 +352,9 @@ func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfi
 	return lv.unconfirmed(o.Amounts, r.Err, !r.Unconfirmed)
 }
 
-// keepUnwritten counts charges that could not be written, and queues give-backs for the bucket. It returns
-// false, and keeps nothing, if the limiter is closed.
+// keepUnwritten counts charges that could not be written, queues give-backs for the bucket, and marks the level
+// as degraded. It books both in the lease's holdings. It returns false, and keeps nothing, if the limiter is
+// closed.
 func (k *Correction) keepUnwritten(lv *level, amounts []plan.Signed) bool {
 	charges, backs := plan.Split(amounts)
 	if !k.desk.Lanes.GiveBackLater(lv.lane, plan.Negated(backs), lv.incarnation, lv.model, lv.cfg) {

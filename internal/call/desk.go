@@ -126,11 +126,12 @@ func (d *Desk) lapseReporter() func(*lane.Lane, lane.Lapsed) {
 	}
 }
 
-// KnownPolicy returns the policy of calls without one, as last read.
+// KnownPolicy returns the policy of calls without one: the system's as last read, or the limiter's if the
+// system has none.
 func (d *Desk) KnownPolicy() Policy { return d.Routes.knownPolicy() }
 
-// ReasonOf turns a *lane.Failure of an entity's bucket on a resource into the reason of a call. Any other error
-// stays.
+// ReasonOf returns the reason of a call for a *lane.Failure of an entity's bucket on a resource. Any other
+// error, and nil, stays.
 func (d *Desk) ReasonOf(entity, resource string, err error) error {
 	return d.Table.ReasonOf(entity, resource, err)
 }
@@ -138,6 +139,6 @@ func (d *Desk) ReasonOf(entity, resource string, err error) error {
 // modeOf returns the charge mode of a request, or the limiter's if the request has none.
 func (d *Desk) modeOf(r *Request) Mode { return cmp.Or(r.Mode, d.mode) }
 
-// serves reports whether a call with a number of levels may be served from stocks, if the limiter prefetches.
+// mayServe reports whether a call with a number of levels may be served from stocks, if the limiter prefetches.
 // It is false for two levels or more in the charge mode Transaction.
-func (d *Desk) serves(r *Request, levels int) bool { return d.modeOf(r) != Transaction || levels < 2 }
+func (d *Desk) mayServe(r *Request, levels int) bool { return d.modeOf(r) != Transaction || levels < 2 }

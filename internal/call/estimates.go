@@ -28,19 +28,20 @@ type estimate struct {
 	window bucket.WindowID
 }
 
-// add adds the estimates to those of the open calls, or with -1 takes them off.
-func (e *estimates) add(sign int64) {
+// addSigned adds the estimates, times sign, to those of the process's open calls: sign is 1 to add them and -1
+// to take them off.
+func (e *estimates) addSigned(sign int64) {
 	for _, one := range e.of {
 		e.unsettled.AddEstimate(one.quota, sign*one.amount, one.window)
 	}
 }
 
 // removeAll removes the estimates once, when the call has ended.
-func (e *estimates) removeAll() { e.once.Do(func() { e.add(-1) }) }
+func (e *estimates) removeAll() { e.once.Do(func() { e.addSigned(-1) }) }
 
-// finishDenial completes a denial: balances that may fit without the estimates of open calls get ByEstimates
-// and a wait of a second. It marks denials of quotas with alerts in their buckets. If waiters have part in the
-// denial of an Acquire (at is nil), it leaves a place in their line. It does nothing if RetryAfter is Never.
+// finishDenial gives balances that may fit without open calls' estimates ByEstimates and a wait of a second,
+// and marks denials in buckets with alerts. Of an Acquire (at is nil) it leaves a place in the line of waiters
+// that have part in the denial. It does nothing if RetryAfter is Never.
 func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 	if e.RetryAfter == Never {
 		return
@@ -75,8 +76,8 @@ func (b *Balance) mayAlertDenial() bool {
 	return b.Config.Origin != nil && b.Config.Origin.Alerts != nil && b.Exceeded && !b.Behind && !b.Degraded && b.Rate.IsQuota()
 }
 
-// leavePlace leaves a place for a denied Acquire in the line of the bucket with the longest wait. It does
-// nothing if no waiter stands there.
+// leavePlace leaves a place with the requested amounts for a denied Acquire, behind all waiters in the line of
+// the bucket with the longest wait. It does nothing if no waiter stands there.
 func (e *Denied) leavePlace(lanes *lane.Registry) {
 	longest := e.longest()
 	if longest == nil {

@@ -16,7 +16,7 @@ import (
 // write each.
 
 // firstLevel returns the index of the level to ask before the others, -1 if all are asked at once. decides
-// means that the others wait for its answer.
+// means that the others wait for its answer; otherwise they wait until its write is sent.
 func (t *taking) firstLevel() (first int, decides bool) {
 	first = t.pacedLevel()
 	grouped := slices.ContainsFunc(t.levels, func(lv level) bool { return lv.lane.Resource != t.levels[0].lane.Resource })
@@ -53,8 +53,9 @@ func (t *taking) pacedLevel() int {
 	return paced
 }
 
-// writeFirst queues the take of one level and waits until its write is sent or, if decides is set,
-// answered. over means that this level ended the call before the others were asked.
+// writeFirst queues the take of the level first and waits until its write is sent or, if decides is set,
+// answered. over means that this level ended the call before the others were asked; err is then its outcome.
+// Otherwise the others must be asked next.
 func (t *taking) writeFirst(ctx context.Context, ops []*lane.Op, first int, decides bool) (over bool, err error) {
 	o, lv := ops[first], &t.levels[first]
 	var sent <-chan struct{}
@@ -103,8 +104,8 @@ func (t *taking) awaitSent(ctx context.Context, at *lane.Lane, o *lane.Op, sent 
 	return t.awaitOp(ctx, at, o) // decides, as of any op that takes too long
 }
 
-// noteOthers records the balances of the other levels, for a denial by the first level: from memory, or
-// read at the same time. It returns false if a lane must decide.
+// noteOthers records the balances of the levels other than asked, for a denial by that: from memory, or read at
+// the same time. It returns false if a bucket cannot be read or its lane must decide.
 func (t *taking) noteOthers(ctx context.Context, asked int) bool {
 	now, by := t.desk.NowMS(), t.by // of t, nothing is left to the reads: it stays on the stack
 	var reads sync.WaitGroup

@@ -21,7 +21,7 @@ func (rs *routes) refuse(r *Request) error {
 		}
 	}
 	policy, unlimited := r.OnUnavailable, len(r.Limits) == 0
-	for at, last := range rs.last(r, r.placeAt(r.Entity, false)) {
+	for at, last := range rs.lastConfigs(r, r.placeAt(r.Entity, false)) {
 		if last == nil {
 			unlimited = false
 			continue
@@ -36,10 +36,10 @@ func (rs *routes) refuse(r *Request) error {
 	return rs.table.away()
 }
 
-// last yields the places that a call charges from an entity upwards, with their last read
-// configurations, however old. The configuration is nil if it is not cached. Then its groups and parent
-// are unknown and do not follow.
-func (rs *routes) last(r *Request, at place) iter.Seq2[place, *config.Resolved] {
+// lastConfigs yields the places that a call charges from an entity upwards, with their last read
+// configurations, however old. The configuration is nil if it is not cached. Then its groups and parent are
+// unknown and do not follow.
+func (rs *routes) lastConfigs(r *Request, at place) iter.Seq2[place, *config.Resolved] {
 	return func(yield func(place, *config.Resolved) bool) {
 		for depth := 0; at.Entity != "" && depth < maxDepth; depth++ {
 			own := rs.configs.Last(at.GivenKey)
@@ -59,7 +59,7 @@ func (rs *routes) last(r *Request, at place) iter.Seq2[place, *config.Resolved] 
 // lastBlock returns the error of a block from an entity upwards, by the last read configurations,
 // however old; nil without a block.
 func (rs *routes) lastBlock(r *Request, from place) error {
-	for at, last := range rs.last(r, from) {
+	for at, last := range rs.lastConfigs(r, from) {
 		if last == nil {
 			continue
 		}
@@ -119,8 +119,8 @@ func (rs *routes) keepSystemPolicy(resolved *config.Resolved) {
 	rs.systemPolicy.Store(&resolved.SystemPolicy)
 }
 
-// knownPolicy returns the policy for calls without one: the system's as last read, or the limiter's if
-// the system has no policy.
+// knownPolicy returns the policy for calls without one: the system's as last read, or the limiter's if that is
+// empty or was never read.
 func (rs *routes) knownPolicy() Policy {
 	if p := rs.systemPolicy.Load(); p != nil && *p != "" {
 		return Policy(*p)

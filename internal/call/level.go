@@ -48,7 +48,8 @@ type level struct {
 // the policy admitted it.
 func (lv *level) isSkipped() bool { return lv.unasked || lv.served || len(lv.asked) == 0 }
 
-// noteAnswer stores an answer for statuses, if it shows the bucket.
+// noteAnswer stores an answer as the level's last one, for statuses and denials, if it shows the bucket. It
+// ignores failed answers.
 func (lv *level) noteAnswer(r lane.Result) {
 	if r.Err != nil || r.Config == nil {
 		return
@@ -59,8 +60,8 @@ func (lv *level) noteAnswer(r lane.Result) {
 	}, true
 }
 
-// holding returns a pointer to the lease's holding of a limit, for changes. It adds an empty one if the limit
-// is new.
+// holding returns a pointer to the lease's holding of a limit, for changes; the next new limit makes it
+// invalid. It adds an empty one if the limit is new.
 func (lv *level) holding(name string) *backlog.Holding {
 	i, ok := slices.BinarySearchFunc(lv.holdings, name, func(h backlog.Holding, name string) int { return strings.Compare(h.Name, name) })
 	if !ok {
@@ -69,8 +70,8 @@ func (lv *level) holding(name string) *backlog.Holding {
 	return &lv.holdings[i]
 }
 
-// noteIncarnation stores the incarnation of the bucket that a write reached. If it differs, the earlier
-// bucket is gone: tokens held of that one stay consumed and cannot be given back.
+// noteIncarnation stores the incarnation of the bucket that a write reached. If it differs, the earlier bucket
+// is gone: tokens held of that one are booked as gone, stay consumed and cannot be given back.
 func (lv *level) noteIncarnation(incarnation []byte) {
 	if bytes.Equal(incarnation, lv.incarnation) {
 		return
@@ -90,9 +91,9 @@ func (lv *level) bookServed() {
 	}
 }
 
-// bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows. The
-// part that a limit in shadow did not cover is booked as counted. It also stores the counter by model that the
-// take moved.
+// bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows, and
+// stores its incarnation. The part that a limit in shadow did not cover is booked as counted. It also stores
+// the counter by model that the take moved.
 func (lv *level) bookGrant(r *lane.Result) {
 	lv.noteIncarnation(r.Image.IncarnationID())
 	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
@@ -118,9 +119,9 @@ func (lv *level) bookGrant(r *lane.Result) {
 	}
 }
 
-// countAmounts books signed amounts as admitted, or used, without the bucket, or beyond a limit in shadow, and
-// queues the counter update. A decrease comes first off amounts that a write of the bucket counted; without is
-// the rest. It returns false, and books nothing, if the limiter is closed.
+// countAmounts books signed amounts as used without the bucket, or beyond a limit in shadow, and queues the
+// counter update. A decrease comes first off amounts that a write of the bucket counted. without is the part to
+// apply to the process's share; kept is false, and nothing is booked, if the limiter is closed.
 func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, amounts []plan.Signed) (without []plan.Signed, kept bool) {
 	var counts, off []plan.Signed
 	beside := lane.BesideOf(lv.lane)
@@ -131,9 +132,9 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 			written, slots := h.Uncount(-a.Amount)
 			rest += written + slots
 			off = appendPart(off, a, -written)
-			counts = appendPart(counts, inFlight(a, h.CountedSince()), -slots)
+			counts = appendPart(counts, withWindow(a, h.CountedSince()), -slots)
 		} else if lv.cfg.IsSlots(a.Name) {
-			a = inFlight(a, now)
+			a = withWindow(a, now)
 		}
 		counts = appendPart(counts, a, rest)
 		if a.Amount < 0 || !lv.beyondShadow(&h) {
@@ -152,7 +153,7 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 			lv.degraded = true
 		case lv.beyondShadow(h):
 			h.WriteDown(a.Amount)
-			lv.tellOverrun(observer, a.Name, a.Amount)
+			lv.reportOverrun(observer, a.Name, a.Amount)
 		default:
 			h.Counted += a.Amount
 			lv.degraded = true
@@ -161,14 +162,14 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 	return without, true
 }
 
-// inFlight returns the amount in a window of slots.
-func inFlight(a plan.Signed, window bucket.WindowID) plan.Signed {
+// withWindow returns a copy of the amount in another window.
+func withWindow(a plan.Signed, window bucket.WindowID) plan.Signed {
 	a.Window = window
 	return a
 }
 
-// appendPart returns the list with a appended, its amount replaced by a part of it; the list unchanged if the
-// part is 0. If a passes on its amount, it passes on the part.
+// appendPart returns the list with a appended, with part as its amount; the list unchanged if part is 0. If a
+// passes on its amount, it passes on part.
 func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	if part == 0 {
 		return list
@@ -179,13 +180,14 @@ func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	return append(list, a)
 }
 
-// beyondShadow reports whether a limit is in shadow and could not cover the lease's use. Further use is
-// then counted, too.
+// beyondShadow reports whether a limit is in shadow and did not cover the lease's use, so that a part went to
+// its counter alone. Further use is then counted, too.
 func (lv *level) beyondShadow(h *backlog.Holding) bool {
 	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
 }
 
-// changeLocally applies a change of the used amounts to the process's share of the level's limits.
+// changeLocally takes changes above 0 from the process's share of the level's limits, and gives back those
+// below 0, at now in Unix ms. It never denies.
 func (lv *level) changeLocally(changes []plan.Signed, share float64, now int64) {
 	beside := lane.BesideOf(lv.lane)
 	beside.ChangeLocally(changes, lv.cfg, share, now)
@@ -209,7 +211,7 @@ func (lv *level) hasWritten() bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Held > 0 || h.Uncharged() > 0 })
 }
 
-// has reports whether the level has a limit, or had when the lease used it.
+// has reports whether the level's configuration charges a limit, or the lease has used the limit there.
 func (lv *level) has(name string) bool {
 	return lv.cfg.Charges(name) || lv.hasUsed(name)
 }
@@ -222,14 +224,15 @@ func (lv *level) placeOf(r *Request) place {
 	return at
 }
 
-// hasUsed reports whether the lease has used something of a limit at the level.
+// hasUsed reports whether the lease used a limit at this level at some time, even if it holds nothing of it
+// now.
 func (lv *level) hasUsed(name string) bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections returns the changes at a level that reach a target. writes are for the bucket, above 0 charged
-// and below 0 given back. uncounts come off counted amounts or, above 0, are counted beyond a limit in shadow.
-// givenUp are amounts of a write in flight that now stay in doubt, which it books.
+// corrections returns the changes at a level that reach a target, passed on if passes is true for the limit.
+// writes are for the bucket, above 0 charged and below 0 given back. uncounts are changes of counted amounts;
+// givenUp, which it books, are amounts of writes in flight that now stay in doubt.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}
@@ -269,8 +272,8 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 }
 
 // resolveUnderWay books the known outcomes of corrections that were in flight when the lease went on, and drops
-// these from the list. It reports uncharged amounts to the observer. Amounts of a bucket that has been replaced
-// since count as in doubt.
+// these from the list. Unconfirmed ones stay booked as in doubt. Charged amounts of a bucket that has been
+// replaced since count as in doubt, and uncharged amounts are reported to the observer.
 func (lv *level) resolveUnderWay(lanes *lane.Registry, o *observe.Observer) {
 	lv.underWay = slices.DeleteFunc(lv.underWay, func(op *lane.Op) bool {
 		r, known := op.Outcome()
@@ -292,7 +295,7 @@ func (lv *level) resolveUnderWay(lanes *lane.Registry, o *observe.Observer) {
 				down, _ := plan.AmountOf(r.Down, a.Name)
 				h.Landed(a.Amount-down, r.Window(a.Name))
 				h.LandedDown(down)
-				lv.tellOverrun(o, a.Name, down)
+				lv.reportOverrun(o, a.Name, down)
 			default:
 				h.Unwritten(a.Amount)
 			}
@@ -352,7 +355,8 @@ func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 	}
 }
 
-// withAllLimits returns a target with the other limits of the level's holdings added, with the amount 0.
+// withAllLimits returns a target with every other limit of the level's holdings added with the amount 0, so
+// that these are given back. It does not change the list.
 func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	for i := range lv.holdings {
 		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
@@ -362,12 +366,13 @@ func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
 	return target
 }
 
-// unconfirmed returns the error for amounts that were not written at the level, or perhaps not.
+// unconfirmed returns the error, with the cause err, for amounts that were not written at the level. Unless
+// notWritten is set, they may have been written.
 func (lv *level) unconfirmed(amounts []plan.Signed, err error, notWritten bool) *Unconfirmed {
 	return &Unconfirmed{Entity: lv.lane.Entity, Resource: lv.lane.Resource, Amounts: amounts, Err: err, NotWritten: notWritten}
 }
 
-// names returns the requested or held limits, in order.
+// names returns the names of the requested or held limits, each once, in order.
 func (lv *level) names() []string {
 	names := make([]string, 0, len(lv.holdings))
 	for i := range lv.holdings {
@@ -387,7 +392,8 @@ func (lv *level) usedOf(name string) int64 {
 	return h.Used()
 }
 
-// addTake adds the amounts of a further take at the level, and takes over its last answer.
+// addTake adds the amounts of more, a further take at the same level, to the holdings, and takes over its last
+// answer. It takes over its counter by model if nothing was written before, or if the bucket differs.
 func (lv *level) addTake(more *level) {
 	if more.hasWritten() {
 		if !lv.hasWritten() || !bytes.Equal(lv.incarnation, more.incarnation) {
@@ -413,5 +419,6 @@ func (lv *level) policyOf(call Policy) Policy {
 	return call
 }
 
-// onlyCounts reports whether the bucket only counts the amounts, because a level is unlimited.
+// onlyCounts reports whether the bucket only counts the requested amounts and denies nothing, because a source
+// is unlimited.
 func (lv *level) onlyCounts() bool { return lv.cfg.OnlyCounts(lv.asked) }

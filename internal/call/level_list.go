@@ -27,8 +27,8 @@ func (ls levelList) isCountedAbove(i int, limit string) bool {
 	return slices.ContainsFunc(ls[i+1:], func(lv level) bool { return lv.lane.Resource == resource && lv.cfg.Charges(limit) })
 }
 
-// passOn sets Passed of the amounts for which passes is true: another level counts them too. The
-// bucket's second counter counts these amounts alone, so that totals can count them once.
+// passOn sets Passed of the requested amounts for which passes is true, in place: another level counts them
+// too. The bucket's second counter counts these amounts alone, so that totals can count them once.
 func (ls levelList) passOn(passes func(level int, limit string) bool) {
 	for i := range ls {
 		for k := range ls[i].asked {
@@ -58,7 +58,7 @@ func (ls levelList) longestPause(nowMS func() int64) *Paused {
 	return &Paused{Entity: longest.Entity, Resource: longest.Resource, RetryAfter: Duration(left)}
 }
 
-// has reports whether some level has a limit.
+// has reports whether some level's configuration charges a limit, or the lease has used the limit there.
 func (ls levelList) has(name string) bool {
 	for i := range ls {
 		if ls[i].has(name) {
@@ -68,8 +68,9 @@ func (ls levelList) has(name string) bool {
 	return false
 }
 
-// countsAbove reports whether another level, the top, counts the use of a limit at this level too. Totals
-// then count it only there.
+// countsAbove reports whether another level than at, the top of its resource, counts a limit's use, so that
+// totals count it only there. The top is the one in known, else the highest level with the limit by the lease's
+// first configuration, else by the present one.
 func (ls levelList) countsAbove(known tops, at int, limit string) bool {
 	in := column{ls[at].lane.Resource, limit}
 	top, ok := known[in]
@@ -146,8 +147,8 @@ func (ls levelList) countAsked() int {
 	return n
 }
 
-// denial returns the reason of an acquire that did not fit. It has the balances of the requested limits of
-// every level that answered, as of the last level's decision and as they are once the grants are given back.
+// denial returns the reason of an acquire that did not fit, and changes nothing. It has the balances of the
+// requested limits of every level that answered, at the last level's decision and with the grants given back.
 func (ls levelList) denial(r *Request) *Denied {
 	decided := int64(0) // when the last level did
 	for i := range ls {
@@ -214,7 +215,8 @@ func (ls levelList) serve(ctx context.Context) bool {
 	return some && all
 }
 
-// bookServed books the amounts of the levels that were served from stocks as granted.
+// bookServed books the amounts of the levels that were served from stocks as granted, and unmarks these levels
+// as served.
 func (ls levelList) bookServed() {
 	for i := range ls {
 		if lv := &ls[i]; lv.served {
@@ -224,7 +226,8 @@ func (ls levelList) bookServed() {
 	}
 }
 
-// putBackServed returns the served amounts of a call that failed as a whole to the stocks.
+// putBackServed returns the served amounts of a call that failed as a whole to the stocks, and unmarks their
+// levels as served.
 func (ls levelList) putBackServed(ctx context.Context) {
 	for i := range ls {
 		if lv := &ls[i]; lv.served {
@@ -299,8 +302,8 @@ func SignedOf(amounts map[string]int64) []plan.Signed {
 	return out
 }
 
-// changeSlots returns a copy of a target with the slots of the lease: none if it ends, else all of them. It
-// returns a *config.Invalid if the lease goes on and the target changes its slots.
+// changeSlots returns a target with the slots of the lease: none if it ends, else all of them. It copies the
+// list if it names slots. It returns a *config.Invalid if the lease goes on and the target changes its slots.
 func (ls levelList) changeSlots(consumed, target []plan.Signed, ends bool) ([]plan.Signed, error) {
 	if !slices.ContainsFunc(target, func(a plan.Signed) bool { return ls.hasSlots(a.Name) }) {
 		return target, nil

@@ -13,9 +13,8 @@ import (
 )
 
 // denyFromMemory denies from memory, as of now, if the last image of any level does; it then returns served
-// amounts to the stocks. memory is false if another level had to be read. A denial's wait is the
-// longest of all levels, and a read costs less than a grant and its give-back. It skips a level where the
-// caller's turn has come.
+// amounts to the stocks. denied is nil if no image denies, and if a lane must decide. memory is false if
+// another level had to be read, because a denial's wait is the longest of all levels.
 func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied, memory bool) {
 	by := t.by
 	results := make([]lane.Result, 0, 1) // room for most, on the stack
@@ -56,8 +55,9 @@ func (t *taking) mayDeny(lv *level) bool {
 	return len(lv.asked) > 0 && !lv.served && (t.at == nil || lv.lane != t.at.lane)
 }
 
-// inspectBucket reads a level's bucket for a denial. ok is false if the lane must decide: the bucket could
-// not be read, lacks a limit, or must be claimed for a newer configuration, even with a denial.
+// inspectBucket reads a level's bucket for a denial and returns its answer, with the amounts left to waiters.
+// ok is false if the lane must decide: the bucket could not be read, lacks a limit, or must get a newer
+// configuration.
 func inspectBucket(ctx context.Context, at *lane.Lane, cfg *plan.Config, asked []plan.Signed, by lane.Caller) (r lane.Result, ok bool) {
 	beside := lane.BesideOf(at)
 	v, err := beside.Inspect(ctx, cfg, nil)
@@ -216,7 +216,8 @@ type Grant struct {
 	now   int64
 }
 
-// Call makes the call of a grant, like that of a lease whose levels were all served.
+// Call makes the call of a grant, with one level that holds the served amounts, as if it had just been granted.
+// It asks no bucket.
 func (g *Grant) Call() *Call {
 	s, amounts := g.by, make(map[string]int64, plan.MostNeeds)
 	for i := range s.cfg.Limits {

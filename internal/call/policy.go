@@ -50,10 +50,9 @@ func (t *taking) admitByPolicy(lv *level) error {
 	return nil
 }
 
-// admitFailed applies the policy to the levels whose buckets did not answer in time. If the process's
-// share denies, it books nothing and returns the denial. It counts the admitted amounts. The failed
-// write is not sent again, and amounts that it may have taken are given back if its outcome becomes
-// known.
+// admitFailed applies the policy to the levels whose buckets did not answer in time, and counts the admitted
+// amounts. If the process's share denies, it books nothing and returns the denial. The failed write is not sent
+// again, and amounts that it took are given back once its outcome is known.
 func (t *taking) admitFailed(ops []*lane.Op) error {
 	for i, o := range ops {
 		lv := &t.levels[i]
@@ -81,8 +80,8 @@ func (t *taking) admitFailed(ops []*lane.Op) error {
 	return nil
 }
 
-// undoLocal gives the amounts of an acquire that failed as a whole back to the process's share that admitted
-// them.
+// undoLocal gives the amounts that the process's share admitted for a failed acquire, slots included, back to
+// the share, and unmarks their levels as local.
 func (t *taking) undoLocal() {
 	for i := range t.levels {
 		if lv := &t.levels[i]; lv.local {
@@ -104,7 +103,8 @@ func (t *taking) countAdmitted(lv *level) {
 	}
 }
 
-// leaveSlots takes the slots that the process's share admitted at a level off those of its open calls.
+// leaveSlots takes the slots that the process's share admitted at a level off the process's open slots of that
+// bucket. It does nothing without slots.
 func (t *taking) leaveSlots(lv *level) {
 	if lv.cfg.NamesSlots(lv.asked) {
 		t.desk.Lanes.SlotsOf(lv.lane).LeaveLocal(lv.asked, lv.cfg)

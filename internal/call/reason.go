@@ -34,7 +34,8 @@ type Blocked struct {
 	Plan   string
 }
 
-// Error says that the call is blocked. Users see another text, which the root makes.
+// Error returns a fixed short text without details. Users see another one, which package dynalimit makes from
+// the fields.
 func (e *Blocked) Error() string { return "blocked" }
 
 // Paused is the reason of a call that charges a paused bucket. RetryAfter is the time until the pause ends.
@@ -43,7 +44,8 @@ type Paused struct {
 	RetryAfter       time.Duration
 }
 
-// Error says that the bucket is paused. Users see another text, which the root makes.
+// Error returns a fixed short text without details. Users see another one, which package dynalimit makes from
+// the fields.
 func (e *Paused) Error() string { return "paused" }
 
 // spreadWait returns the time until a waiter comes back: RetryAfter and up to a quarter more, so that waiters
@@ -57,7 +59,8 @@ type Contended struct {
 	RetryAfter time.Duration
 }
 
-// Error says that the bucket is contended. Users see another text, which the root makes.
+// Error returns a fixed short text without details. Users see another one, which package dynalimit makes from
+// the fields.
 func (e *Contended) Error() string { return "contended" }
 
 const (
@@ -66,7 +69,8 @@ const (
 	contentionSpread = 200 * time.Millisecond
 )
 
-// newContended returns the reason of a call that lost each try at a bucket, with a random RetryAfter.
+// newContended returns the reason of a call that lost each try at a bucket, with a random RetryAfter of 50 to
+// 250 ms.
 func newContended(entity, resource string) *Contended {
 	return &Contended{Entity: entity, Resource: resource, RetryAfter: contentionPause + rand.N(contentionSpread)}
 }
@@ -78,7 +82,8 @@ type Unrecorded struct {
 	RetryAfter time.Duration
 }
 
-// Error says that the entity has no record. Users see another text, which the root makes.
+// Error returns a fixed short text without details. Users see another one, which package dynalimit makes from
+// the fields.
 func (e *Unrecorded) Error() string { return "unrecorded" }
 
 // TooDeep is the reason of a call whose entity has too many levels of parents.
@@ -107,7 +112,8 @@ type Unconfirmed struct {
 	Err error
 }
 
-// Error names the cause. Users see another text, which the root makes.
+// Error returns a short text with the cause. Users see another one, which package dynalimit makes from the
+// fields.
 func (e *Unconfirmed) Error() string { return fmt.Sprintf("unconfirmed: %v", e.Err) }
 
 // Unwrap returns the cause.
@@ -132,8 +138,8 @@ func newBlocked(key config.Key, by sources.Source, c *config.Resolved) *Blocked 
 
 // The classification of errors of the store: whether it answered, and whether the outage policy decides.
 
-// leftToPolicy reports whether the outage policy decides about an error: the store did not answer.
-// Throttling and contention are answers.
+// leftToPolicy reports whether the outage policy decides about an error: the store did not answer, or did not
+// confirm a write. Throttling and contention are answers.
 func leftToPolicy(err error) bool {
 	u, unavailable := findReason[*fault.UnavailableError](err)
 	return unavailable && (u.Unconfirmed || isSilent(u))
@@ -229,8 +235,8 @@ func hasReason[T error](err error) bool {
 	return found
 }
 
-// joinReasons returns err joined with the other reasons that are not nil. err may be nil; it returns nil if all
-// are.
+// joinReasons returns err and the other reasons that are not nil in a *Joined, err first; a single one as it
+// is. err may be nil; it returns nil if all are.
 func joinReasons(err error, others ...error) error {
 	for _, other := range others {
 		switch {
@@ -278,14 +284,14 @@ func (t Table) unanswered(cause error) *fault.UnavailableError {
 	return &fault.UnavailableError{Op: "write the bucket", Err: Silence{cause}, RetryAfter: cmp.Or(t.RetryAfter(), lane.FirstProbe/2)}
 }
 
-// reasonAt turns an error of a lane into the reason of a call. It keeps an error that is one already, and adds
-// a RetryAfter to a failure for lack of capacity.
+// reasonAt returns the reason of a call for an error of the lane at. It keeps an error that is one already, and
+// adds a RetryAfter to a failure for lack of capacity.
 func (t Table) reasonAt(at *lane.Lane, err error) error {
 	return withRetryAfter(t.ReasonOf(at.Entity, at.Resource, err), at.WriteWait())
 }
 
-// ReasonOf turns a *lane.Failure of an entity's bucket on a resource into the reason of a call. Any other error
-// stays.
+// ReasonOf returns the reason of a call for a *lane.Failure of an entity's bucket on a resource. Any other
+// error, and nil, stays.
 func (t Table) ReasonOf(entity, resource string, err error) error {
 	f, failed := findReason[*lane.Failure](err)
 	if !failed {
@@ -306,7 +312,8 @@ func (t Table) ReasonOf(entity, resource string, err error) error {
 	return refusalOf(entity, resource, f)
 }
 
-// refusalOf returns the reason of an op that cannot be written as it is.
+// refusalOf returns the reason of an op that a lane refused as it is: an *Outdated if its limit, or all limits,
+// were removed. Too many limits, or too deep debt, are a *config.Invalid.
 func refusalOf(entity, resource string, f *lane.Failure) error {
 	switch f.Reason {
 	case lane.Outdated:
@@ -322,8 +329,9 @@ func refusalOf(entity, resource string, f *lane.Failure) error {
 	}
 }
 
-// withRetryAfter returns a failure for lack of capacity with a RetryAfter: the time until the next write of the
-// bucket, or a short random wait. Any other error stays.
+// withRetryAfter returns a copy of a failure for lack of capacity with a RetryAfter. That is turn, the time
+// until the bucket's next write, or 50 to 250 ms at random if longer. Any other error, and one that has a
+// RetryAfter, stays.
 func withRetryAfter(err error, turn time.Duration) error {
 	u, ok := err.(*fault.UnavailableError) //nolint:errorlint // as it is made, before anything wraps it
 	if !ok || u.RetryAfter > 0 || u.Unconfirmed || isSilent(u) {

@@ -44,7 +44,8 @@ type lookupBudget struct {
 	at   time.Time
 }
 
-// hasRoom reports whether one more read may find no record. take means that it also counts such a read.
+// hasRoom reports whether one more read may find no record. If take is set, it also takes the room of that
+// read.
 func (l *lookupBudget) hasRoom(take bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -58,9 +59,9 @@ func (l *lookupBudget) hasRoom(take bool) bool {
 	return true
 }
 
-// spend counts a read that found no record. Concurrent reads may exceed the room. Then the next ones
-// wait longer, but at most a second.
-func (l *lookupBudget) spend() {
+// countMiss counts a read that found no record. Concurrent reads may exceed the room. Then the next ones wait
+// longer, but at most a second.
+func (l *lookupBudget) countMiss() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.grow()
@@ -101,7 +102,7 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 		return buckets, nil
 	}
 	if buckets[0].read && !at.given {
-		rs.lookups.first.spend()
+		rs.lookups.first.countMiss()
 	}
 	old, asked := buckets[0].resolved, true
 	if age := rs.clock.NowMS() - old.RecordReadAt(); age < 0 || age >= believed {
@@ -122,8 +123,9 @@ func (rs *routes) checkRecord(ctx context.Context, r *Request, buckets []route, 
 	return buckets, &Unrecorded{Entity: at.Entity}
 }
 
-// rereadRecord reads an entity's record again. looked is false if too many lookups have found no record. It
-// fails if the table does not answer: then the policy decides.
+// rereadRecord reads an entity's record again, and counts the read in the budget. looked is false, and nothing
+// is read, if too many lookups have found no record. It fails if the table does not answer: then the policy
+// decides.
 func (rs *routes) rereadRecord(ctx context.Context, at place, p *patience) (found *config.Resolved, looked bool, err error) {
 	if rs.table.Open() {
 		return nil, false, rs.table.away()
@@ -199,8 +201,8 @@ func (r *Request) refuseCycle(entity string, given bool) error {
 	return invalid(g.Field(), "is %q, and %s is an ancestor of it, so it would be its own ancestor; give another parent, or detach %s (Entity.Detached)", g.Parent, entity, entity)
 }
 
-// logDifference logs once that a call gives another parent, or another plan, than the entity's record has. The
-// record wins.
+// logDifference logs, once for each first, that a call gives another parent, or another plan, than of, the
+// entity's configuration, has in its record. The record wins.
 func (r *Request) logDifference(ctx context.Context, first *sync.Once, log *slog.Logger, of *config.Resolved) {
 	g := r.Given
 	parent := g.ByCall && of.SaysParent && (of.Detached || of.ParentID != g.Parent)

@@ -19,7 +19,8 @@ type refresh struct {
 // refreshes are the reads of the expired configurations of a call.
 type refreshes []*refresh
 
-// haveChanges waits for the reads, and reports whether a configuration has changed or could not be read.
+// haveChanges waits for all the reads, and reports whether a configuration has changed or could not be read. It
+// is false without reads.
 func (all refreshes) haveChanges() bool {
 	changed := false
 	for _, f := range all {

@@ -183,8 +183,9 @@ func (rs *routes) recordedBuckets(ctx context.Context, r *Request, at place, roo
 	return rs.checkRecord(ctx, r, buckets, p)
 }
 
-// buckets returns the buckets of an entity that a call charges: of its resource first, and unless that
-// is blocked, of its groups. It uses room if that suffices.
+// buckets returns the buckets of an entity that a call charges: of its resource first, and unless that is
+// blocked, of its groups. It returns an error if the configuration of one of them cannot be read. It uses room
+// if that suffices.
 func (rs *routes) buckets(ctx context.Context, r *Request, at place, room []route, p *patience) ([]route, error) {
 	own, err := rs.resolve(ctx, at, p)
 	if err != nil {
@@ -277,7 +278,8 @@ func (rs *routes) resolveGroups(ctx context.Context, r *Request, own route, p *p
 	return found, nil
 }
 
-// readSideBySide makes reads at the same time, each with a copy of a call's patience, and waits for all.
+// readSideBySide makes reads at the same time, each with a copy of a call's patience, and waits for all. It
+// starts the call's time for the store; p is nil for a lease.
 func readSideBySide(ctx context.Context, reads []func(*patience), p *patience) {
 	if len(reads) == 0 {
 		return

@@ -46,7 +46,7 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		}
 		// Decisions from memory: prefetched tokens, a denial.
 		t := c.startTake(at, p)
-		served := d.Lanes.Horizon != nil && p.refreshes == nil && !r.Batch && d.serves(r, len(c.levels)) && c.levels.serve(ctx)
+		served := d.Lanes.Horizon != nil && p.refreshes == nil && !r.Batch && d.mayServe(r, len(c.levels)) && c.levels.serve(ctx)
 		var denied *Denied
 		memory := false
 		if !served && p.refreshes == nil {
@@ -113,9 +113,9 @@ func (c *Call) startTake(at *Position, p patience) taking {
 // A transaction holds all buckets of the longest chain: each level has a resource and its groups.
 const _ = uint(ddb.MaxTransact - schema.MaxDepth*(1+schema.MaxGroups))
 
-// take charges the levels, all or none. The policy decides at those that do not answer, and the buckets decide
-// at the others: side by side, or in one transaction. An unanswered transaction does not show which of its
-// buckets is silent, so the levels are charged side by side where one may be.
+// take charges the levels, all or none, and books the grants in them; the error is a reason, and served amounts
+// then go back. The policy decides at levels that do not answer. The buckets decide at the others: in one
+// transaction only in that charge mode and if none may be silent, else side by side.
 func (t *taking) take(ctx context.Context) error {
 	t.patience.startClock(ctx)
 	var err error
@@ -156,7 +156,7 @@ func (t *taking) take(ctx context.Context) error {
 			t.countAdmitted(lv)
 		}
 		for _, h := range lv.holdings {
-			lv.tellOverrun(&t.desk.Observer, h.Name, h.Uncharged())
+			lv.reportOverrun(&t.desk.Observer, h.Name, h.Uncharged())
 		}
 	}
 	return nil
@@ -167,9 +167,9 @@ func mayBeSilent(lv level) bool {
 	return lv.unasked || lv.lane.Contact.Suspected() && !lv.isSkipped()
 }
 
-// takeSideBySide asks the lanes of all levels at the same time (ChargeParallel), and so the only level of most
-// calls. If one denies or fails, the grants of the others are given back. This goroutine drives the first lane
-// if that is idle.
+// takeSideBySide asks the lanes of all levels at the same time, and so the only level of most calls; one may be
+// asked first. If one denies or fails, the grants of the others are given back. This goroutine drives the first
+// lane if that is idle.
 func (t *taking) takeSideBySide(ctx context.Context) error {
 	levels := t.levels
 	ops := make([]*lane.Op, len(levels))
@@ -266,7 +266,7 @@ type outcome struct {
 }
 
 // bookResults books the result of every level: grants as held, answers for statuses. It replaces the lanes'
-// errors in ops with reasons of the call, and returns the combined result.
+// errors in ops with reasons of the call, and returns the combined result. It gives nothing back.
 func (t *taking) bookResults(ops []*lane.Op) outcome {
 	sum := outcome{counted: true}
 	for i, o := range ops {
@@ -310,8 +310,9 @@ func (t *taking) disownFailed(ops []*lane.Op) error {
 	return unconfirmed
 }
 
-// isRepeatable reports whether to start a call again under a newer configuration: it was granted by its
-// buckets, or denied. It is false if the policy admitted something, or if something may have been written.
+// isRepeatable reports whether to start a call that ended with err again under a newer configuration: its
+// buckets granted or denied it. It is false if the policy admitted something, or if something may have been
+// written.
 func (t *taking) isRepeatable(err error) bool {
 	if err != nil {
 		return hasReason[*Denied](err) && !isUnconfirmed(err)
@@ -319,8 +320,9 @@ func (t *taking) isRepeatable(err error) bool {
 	return !t.unasked && !slices.ContainsFunc(t.levels, func(lv level) bool { return lv.degraded })
 }
 
-// undoGrants gives back the grants and counts of a take that failed as a whole, even if ctx has ended. No retry
-// follows: give-backs that cannot be written now wait for their bucket.
+// undoGrants gives back the grants and counts of a take that failed as a whole, even if ctx has ended.
+// Give-backs that cannot be written now wait for their bucket, because no retry follows. It returns the reason
+// for amounts that stay unwritten or unconfirmed.
 func (t *taking) undoGrants(ctx context.Context) error {
 	if !slices.ContainsFunc(t.levels, func(lv level) bool { return len(lv.holdings) > 0 }) {
 		return nil

@@ -31,8 +31,8 @@ type Position struct {
 	of place
 }
 
-// quit takes the waiter out of its line, and wakes the heads of the bucket's batch waiters. It does nothing in
-// no line.
+// quit takes the waiter out of its line, and wakes the heads of the bucket's batch waiters, who may be due
+// earlier now. It does nothing in no line. The waiter keeps its rank.
 func (p *Position) quit() {
 	if p.lane != nil {
 		p.line.Quit(p.waiter)

@@ -26,7 +26,7 @@ func (t *taking) takeTogether(caller context.Context) error {
 		if err != nil {
 			return t.concludeTogether(ctx, caller, err)
 		}
-		switch denied, alone := denies(proposals); {
+		switch denied, alone := findDenial(proposals); {
 		case alone:
 			return t.takeSideBySide(caller)
 		case denied:
@@ -90,14 +90,15 @@ func (r *rounds) pause(ctx context.Context, v ddb.Verdict) bool {
 // again from recent images, so that no level passes by an image too old to deny from.
 func (t *taking) proposeAll(ctx context.Context, round int) ([]lane.Proposal, error) {
 	proposals, err := t.propose(ctx, round, false)
-	if denied, _ := denies(proposals); err == nil && denied {
+	if denied, _ := findDenial(proposals); err == nil && denied {
 		return t.propose(ctx, round, true)
 	}
 	return proposals, err
 }
 
-// propose decides the write of every level, for a call that was refused round times. certain means that
-// images too old to deny from are read again.
+// propose decides the write of every level that is asked, for a call that was refused round times, and sends
+// nothing. certain means that images too old to deny from are read again. It fails if a level's bucket or
+// configuration cannot be read.
 func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.Proposal, error) {
 	proposals := make([]lane.Proposal, len(t.levels))
 	for i := range t.levels {
@@ -114,9 +115,9 @@ func (t *taking) propose(ctx context.Context, round int, certain bool) ([]lane.P
 	return proposals, nil
 }
 
-// denies reports whether some level denies, and whether such a level must decide by itself: it has a
-// newer configuration to write, or a give-back to it is in flight.
-func denies(proposals []lane.Proposal) (denied, alone bool) {
+// findDenial reports whether the proposal of some level does not fit. alone means that such a level must decide
+// by itself: it has a newer configuration to write, or a give-back to it is in flight.
+func findDenial(proposals []lane.Proposal) (denied, alone bool) {
 	for i := range proposals {
 		p := &proposals[i]
 		denied = denied || p.Waits
@@ -136,9 +137,9 @@ func (t *taking) denyProposed(proposals []lane.Proposal) error {
 	return t.levels.denial(t.request)
 }
 
-// concludeTogether ends a call whose transaction failed with err, and returns the reason. If nothing was
-// answered and time is left, it asks each level by itself instead, side by side; the transaction's charges are
-// given back. If caller has ended, it returns that error.
+// concludeTogether ends a call whose transaction failed with err, and returns the reason, or caller's error if
+// that has ended. If nothing was answered and time is left, it charges each level by itself instead, side by
+// side, and returns nil if that succeeds. The transaction's charges are given back.
 func (t *taking) concludeTogether(ctx, caller context.Context, err error) error {
 	if caller.Err() != nil {
 		return caller.Err()
@@ -160,7 +161,7 @@ func (t *taking) concludeTogether(ctx, caller context.Context, err error) error 
 	return t.takeSideBySide(caller)
 }
 
-// timeOverError returns the *UnavailableError of a call whose time for the store is over: a silence if every
+// timeOverError returns the *UnavailableError of a call after its time for the store. It is a silence if every
 // asked bucket was silent for long enough. err is its last error.
 func (t *taking) timeOverError(err error) error {
 	for i := range t.levels {

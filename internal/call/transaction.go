@@ -48,14 +48,15 @@ func newTransaction(d *Desk, r *Request, ls levelList, proposals []lane.Proposal
 	return t
 }
 
-// commit sends the transaction, and books its answer at the levels. Without an error it landed or must be
-// decided again; an error is final. An unanswered one may still land, and followLost follows it.
+// commit sends the transaction, and books its answer at the levels; round is the number of refusals so far.
+// Without an error it landed or must be decided again; an error is final. An unanswered one may still land, and
+// followLost follows it.
 func (t *transaction) commit(ctx context.Context, round int) (transactionAnswer, error) {
 	lanes := t.desk.Lanes
 	asked, began := lanes.Ask(), time.Now()
 	lanes.Started()
 	defer lanes.Stopped()
-	end := t.observe(&ctx)
+	end := t.reportStart(&ctx)
 	a := t.deliver(ctx)
 	end(a)
 	if a.verdict == ddb.Unconfirmed {
@@ -118,7 +119,7 @@ func (t *transaction) recordAnswers(a transactionAnswer, asked lane.Asked, round
 		for _, i := range t.charged {
 			t.levels[i].lane.Memory.NoteWriters(&t.proposals[i].Write, ddb.Landed, nil)
 			lv := &t.levels[i]
-			r := lv.committed(&t.proposals[i], t.desk.Buckets)
+			r := lv.bookCommitted(&t.proposals[i], t.desk.Buckets)
 			lv.bookGrant(&r)
 			lv.noteAnswer(r)
 		}
@@ -145,9 +146,9 @@ func (t *transaction) recordAnswers(a transactionAnswer, asked lane.Asked, round
 	return a.err
 }
 
-// doubtUnanswered counts the charge of an unanswered try as in doubt. A later try was refused, but the
-// earlier one may be in flight, and land when there is room again. All tries have one token, and so
-// land at most once.
+// doubtUnanswered counts the charge of an unanswered try as in doubt; without such a try it does nothing. A
+// later try was refused, but the earlier one may be in flight, and land when there is room again. All tries
+// have one token, and so land at most once.
 func (t *transaction) doubtUnanswered() {
 	if t.unanswered == 0 {
 		return
@@ -157,9 +158,9 @@ func (t *transaction) doubtUnanswered() {
 	}
 }
 
-// observe reports the start of a transaction to the observer, and replaces *ctx with the observer's context.
-// The returned function reports its end.
-func (t *transaction) observe(ctx *context.Context) (end func(transactionAnswer)) {
+// reportStart reports the start of a transaction to the observer, and replaces *ctx with the observer's
+// context. The returned function reports its end; it does nothing if no observer wants either.
+func (t *transaction) reportStart(ctx *context.Context) (end func(transactionAnswer)) {
 	o, r, stopwatch := &t.desk.Observer, t.request, t.desk.Stopwatch
 	if o.WriteStart == nil && o.WriteEnd == nil {
 		return func(transactionAnswer) {}
@@ -213,7 +214,7 @@ func (t *transaction) followLost(ctx context.Context, began time.Time) {
 			lv := &t.levels[i] // read only its constant fields: it belongs to its caller by now
 			r := lane.Result{Unconfirmed: true}
 			if landed {
-				r = lv.committed(&t.proposals[i], desk.Buckets)
+				r = lv.bookCommitted(&t.proposals[i], desk.Buckets)
 			}
 			lv.lane.Deliver(ops[i], r)
 		}
@@ -242,10 +243,10 @@ func (t *transaction) awaitAnswers() bool {
 	return false
 }
 
-// committed returns the grant of a landed transaction at a level, and books the slots that it took. DynamoDB
-// returns no image for a transaction, so it computes the image and gives it to the lane, which reads the bucket
-// before it denies.
-func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
+// bookCommitted returns the grant of a landed transaction at a level, books the slots that it took, and gives
+// its computed image to the lane. DynamoDB returns no image for a transaction, so the lane reads the bucket
+// before it denies. It does not change the level.
+func (lv *level) bookCommitted(p *lane.Proposal, b *store.Buckets) lane.Result {
 	image := p.View.Image
 	if image == nil {
 		image, _ = b.Decode(p.Write.Create.Item(), nil, 0) // the new bucket
@@ -265,8 +266,8 @@ func (lv *level) committed(p *lane.Proposal, b *store.Buckets) lane.Result {
 	return r
 }
 
-// BeginEvent calls start, the observer's start function. It returns the context to go on with: the
-// observer's, or the given one.
+// BeginEvent calls start, the observer's start function, with e. It returns the context that start returns, or
+// ctx if start or its result is nil.
 func BeginEvent[E any](ctx context.Context, start func(context.Context, E) context.Context, e E) context.Context {
 	if start == nil {
 		return ctx

@@ -9,8 +9,8 @@ import (
 )
 
 // Wait takes the amounts of a request as Take does, and waits until they fit. It fails for a denial that no
-// wait helps, or whose wait exceeds ctx's deadline. memory reports whether the call was decided without a
-// bucket.
+// wait helps, or whose wait exceeds ctx's deadline; err is a reason. memory reports whether the call was
+// decided without a bucket.
 func (d *Desk) Wait(ctx context.Context, r *Request) (c *Call, memory bool, err error) {
 	w := waiting{desk: d, request: r, came: d.Clock()}
 	return w.wait(ctx)
@@ -30,8 +30,8 @@ type waiting struct {
 	looked time.Time
 }
 
-// wait takes the amounts, and while they are denied stands in line and tries again. It leaves the line at its
-// end. The error is a reason.
+// wait takes the amounts, and while they are denied stands in line and tries again. It fails for a denial that
+// no wait helps, or whose wait exceeds ctx's deadline. It leaves the line at its end; the error is a reason.
 func (w *waiting) wait(ctx context.Context) (*Call, bool, error) {
 	defer w.at.quit()
 	slept := false // the try came at the exact time
@@ -240,8 +240,8 @@ type turn struct {
 // mayTry reports whether the waiter may try now. A head that does not know its time tries, too.
 func (t turn) mayTry() bool { return t.called || t.head && (!t.known || t.try <= 0) }
 
-// turnOf computes the waiter's turn, and applies a changed configuration to the line. unwoken means that
-// nothing has woken the waiter since the last call.
+// turnOf returns the waiter's turn, and resets its call to try. It gives the line a changed configuration, and
+// draws the head's next try. unwoken means that nothing has woken the waiter since the last call.
 func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	at, clock := &w.at, w.desk.Clock
 	head, called := at.line.MayTry(at.waiter)
@@ -270,9 +270,8 @@ func (w *waiting) turnOf(ctx context.Context, unwoken bool) turn {
 	return t
 }
 
-// exceedsDeadline reports whether a wait would end after ctx's deadline. It compares
-// durations, because the deadline is by the local clock and the wait by the corrected
-// one.
+// exceedsDeadline reports whether a wait above 0 would end after ctx's deadline; false without one. It compares
+// durations, because the deadline is by the local clock and the wait by the corrected one.
 func exceedsDeadline(ctx context.Context, wait time.Duration) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && wait > 0 && wait > time.Until(deadline)

@@ -98,8 +98,9 @@ func New(o Options) *Cache {
 // TTL returns the time for which a configuration is fresh.
 func (c *Cache) TTL() time.Duration { return c.loading.TTL }
 
-// Fresh returns the configuration for a call, if it is cached and within its TTL; else nil, and the caller must
-// Load it. Once a raise has ended, it returns the configuration that follows the raise.
+// Fresh returns the configuration for a call, and counts a hit, if it is cached and within its TTL. Else it
+// returns nil, and the caller must Load it. Once a raise has ended, it returns the configuration that follows
+// the raise.
 func (c *Cache) Fresh(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -114,7 +115,8 @@ func (c *Cache) Fresh(key GivenKey) *Resolved {
 }
 
 // Hold returns the configuration that Fresh would return, for later checks by Still without a lookup. It counts
-// nothing. It returns false if the configuration is not fresh, or a raise of it has ended.
+// nothing. It returns false if the configuration is not fresh, or a raise of it has ended; a configuration with
+// a given plan cannot be held.
 func (c *Cache) Hold(key Key) (Held, bool) {
 	held, ok := c.loading.Hold(key)
 	return held, ok && (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS))
@@ -126,8 +128,8 @@ func (c *Cache) Still(held *Held, now time.Time) bool {
 	return (held.Value.seldom == nil || !held.Value.hasRaiseEnded(c.clock.LatestMS)) && c.loading.Still(held, now)
 }
 
-// RecentlyExpired returns a configuration past its TTL that may still be used while it is read again; nil
-// without one, and for a configuration with raises or with a plan that calls give.
+// RecentlyExpired returns a configuration past its TTL that may still be used while it is read again, and
+// counts nothing. It is nil without one, and for a configuration with raises or with a plan that calls give.
 func (c *Cache) RecentlyExpired(key GivenKey) *Resolved {
 	if key.Plan != "" {
 		return nil
@@ -138,8 +140,8 @@ func (c *Cache) RecentlyExpired(key GivenKey) *Resolved {
 	return nil
 }
 
-// Last returns the configuration of the last successful read, of any age, for calls while the table does not
-// answer; nil if there is none.
+// Last returns the configuration of the last successful read, of any age and also an evicted one, for calls
+// while the table does not answer. It leaves out raises that may have ended, and is nil without a cached one.
 func (c *Cache) Last(key GivenKey) *Resolved {
 	var cfg *Resolved
 	if key.Plan != "" {
@@ -162,8 +164,8 @@ func (c *Cache) ReadSince(key GivenKey) time.Time {
 	return c.loading.ReadSince(key.Key)
 }
 
-// Stats returns the sums of the counts of both caches: configurations with a plan that calls give, and those
-// without.
+// Stats returns the sums of the counts of both caches since they were made. One has the configurations with a
+// plan that calls give, the other those without.
 func (c *Cache) Stats() cache.Stats {
 	s, given := c.loading.Stats(), c.given.resolved.Stats()
 	return cache.Stats{
@@ -208,5 +210,6 @@ type planKey struct {
 	group          bool
 }
 
-// String returns the key as text.
+// String returns the key as text, plan#resource, with a further # for a group. '#' is not allowed in
+// identifiers.
 func (k planKey) String() string { return Key{k.plan, k.resource, k.group}.String() }

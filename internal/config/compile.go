@@ -29,9 +29,9 @@ var plainOrigins = func() map[sources.Source]*plan.Origin {
 	return origins
 }()
 
-// Compile makes the configuration of a bucket, in millitokens, from limits that schema.CheckLimits returned.
-// source is their source. readAt is the time of their read in Unix ms, and tick orders that read within the
-// process; a permanent bucket has no ttl.
+// Compile makes the configuration of a bucket, in millitokens, with its fingerprint, from limits that
+// schema.CheckLimits returned. They come from source, read at readAt in Unix ms; tick orders that read within
+// the process. A permanent bucket has no ttl.
 func Compile(limits []schema.ConfigLimit, source sources.Source, permanent bool, readAt, tick int64) *plan.Config {
 	c := &plan.Config{Origin: plainOrigins[source], Permanent: permanent, ReadAt: readAt, Tick: tick, Limits: make([]schema.Limit, len(limits))}
 	for i, l := range limits {
@@ -57,7 +57,8 @@ func maskOf(set bool, i int) uint32 {
 	return 0
 }
 
-// bucketLimit converts a stored limit, in whole tokens, to a limit of a bucket, in millitokens and ms.
+// bucketLimit converts a source's limit, in whole tokens, to a token bucket, a quota or slots of a bucket, in
+// millitokens and ms. It leaves out shadow, unit and alerts.
 func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	rate := bucket.Rate{Burst: l.Burst * milli, Amount: l.RefillAmount * milli, Period: l.RefillPeriod.Milliseconds()}
 	if l.IsQuota() {
@@ -70,8 +71,8 @@ func bucketLimit(l schema.ConfigLimit, source sources.Source) schema.Limit {
 	return schema.Limit{Name: l.Name, Capacity: l.Capacity * milli, Source: string(source), Rate: rate, MaxDebt: l.MaxDebt * milli, Reserve: l.Reserve * milli, Longest: l.Longest.Milliseconds()}
 }
 
-// Override returns a new configuration with the limits that a call brings (WithLimits). These are added to
-// those of c, or replace limits of the same name. No limit is removed, and c stays.
+// Override returns a new configuration: that of c with the limits of a call (WithLimits), which replace limits
+// of the same name. No limit is removed, and c stays. A raise in c does not end in the result.
 func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *plan.Config {
 	own := Compile(over, sources.Override, c.Permanent, readAt, tick)
 	out := *own
@@ -103,7 +104,8 @@ func Override(c *plan.Config, over []schema.ConfigLimit, readAt, tick int64) *pl
 	return &out
 }
 
-// mergeAlerts returns the alerts of a configuration's limits, with those of a call's limits put over them.
+// mergeAlerts returns the alerts, sorted and in the form of schema.AlertText, of a configuration's limits.
+// Those of a call's limits replace alerts of the same limit.
 func mergeAlerts(c, over *plan.Config) (alerts []string) {
 	for _, text := range c.From().Alerts {
 		if over.Index(schema.AlertLimit(text)) < 0 {

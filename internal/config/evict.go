@@ -22,8 +22,8 @@ func (c *Cache) Invalidate(entity, resource string) {
 	})
 }
 
-// InvalidateEntities removes the configurations of entities on every resource, drops their reads in flight, and
-// wakes the waiters of NextEviction.
+// InvalidateEntities removes the configurations of the entities in ids on every resource, drops their reads in
+// flight, and wakes the waiters of NextEviction. Shared items stay.
 func (c *Cache) InvalidateEntities(ids map[string]bool) {
 	c.evict(func(k Key) bool { return ids[k.Entity] })
 }
@@ -56,23 +56,25 @@ func (c *Cache) InvalidateOwners(owners ...schema.ConfigOwner) {
 	}
 }
 
-// evict removes the configurations with matching keys, drops their reads in flight, and wakes the waiters of
-// NextEviction.
+// evict removes the configurations with matching keys, also those with a given plan, drops their reads in
+// flight, and wakes the waiters of NextEviction.
 func (c *Cache) evict(match func(Key) bool) {
 	c.loading.Evict(match)
 	c.given.evict(match)
 	c.wakeWaiters()
 }
 
-// evictPlans removes the configurations made from plans on the matching resources, and wakes the waiters of
-// NextEviction. It drops all reads in flight of those resources, because their plans are not known yet.
+// evictPlans removes the configurations made from plans, and cached items of these plans, on the matching
+// resources, and wakes the waiters of NextEviction. It drops all reads in flight of those resources, because
+// their plans are not known yet.
 func (c *Cache) evictPlans(plans map[string]bool, match func(Key) bool) {
 	c.loading.EvictValues(match, func(cfg *Resolved) bool { return plans[cfg.Plan] })
 	c.given.evictPlans(plans, match)
 	c.wakeWaiters()
 }
 
-// NextEviction returns a channel that is closed at the next invalidation.
+// NextEviction returns a channel that is closed at the next invalidation, of any configuration. All waiters
+// share it. Drop, and removals for lack of room, do not close it.
 func (c *Cache) NextEviction() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()

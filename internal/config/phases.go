@@ -33,8 +33,8 @@ func (c *Resolved) withRaises(v *Verdict, from int64) *Resolved {
 	}
 }
 
-// hasRaiseEnded reports whether the first end of a raise has passed by the clock now, in Unix ms. It is false
-// without a raise. c.seldom must not be nil.
+// hasRaiseEnded reports whether the first end of a raise has passed by the clock now, which returns Unix ms. It
+// is false without a raise. c.seldom must not be nil.
 func (c *Resolved) hasRaiseEnded(now func() int64) bool {
 	return c.seldom.after != nil && now() >= c.Limits.From().Phase.Until
 }

@@ -25,7 +25,8 @@ type givenConfigs struct {
 // givenPlan is the plan that a call gave for an entity.
 type givenPlan struct{ entity, plan string }
 
-// newGivenConfigs makes empty caches, each with room for a quarter of size.
+// newGivenConfigs makes empty caches of configurations, plans and last given plans, each with room for a
+// quarter of size, at least 1.
 func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	size = max(1, size/4)
 	resolved, _ := cache.NewLoading[GivenKey](size, o) // a size below 1 was refused
@@ -36,7 +37,8 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
 }
 
-// fresh returns the cached configuration of a key if it and the plan's items are within their TTL; else nil.
+// fresh returns the cached configuration of a key if it and the plan's items behind it are within their TTL;
+// else nil. Newer items of the plan make it nil too.
 func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	c := g.resolved.Fresh(key)
 	if c == nil || c.givenPlan() != nil && g.plans.Fresh(key.planItemsKey()) != c.givenPlan() {
@@ -45,8 +47,8 @@ func (g *givenConfigs) fresh(key GivenKey) *Resolved {
 	return c
 }
 
-// get returns the configuration for a call that gives a plan, from the cache or read. It reads the
-// configuration again if it was made from older items of the plan.
+// get returns the configuration for a call that gives a plan, from the cache or read. It drops it and reads it
+// again if it was made from older items of the plan.
 func (g *givenConfigs) get(ctx context.Context, read *configRead) (*Resolved, error) {
 	c, err := g.resolved.Get(ctx, read.key, read.load)
 	if err != nil || c.givenPlan() == nil {
@@ -96,13 +98,15 @@ func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity
 	})
 }
 
-// evict removes the matching configurations, and the plans on their resources.
+// evict removes the matching configurations, and the items of all plans on their resources. It drops their
+// reads in flight.
 func (g *givenConfigs) evict(match func(Key) bool) {
 	g.resolved.Evict(func(k GivenKey) bool { return match(k.Key) })
 	g.plans.Evict(func(k planKey) bool { return match(Key{"", k.resource, k.group}) })
 }
 
-// evictPlans removes plans on the matching resources, and the configurations made from them.
+// evictPlans removes the items of the plans on the matching resources, and the configurations made from these
+// plans. It drops their reads in flight.
 func (g *givenConfigs) evictPlans(plans map[string]bool, match func(Key) bool) {
 	g.plans.Evict(func(k planKey) bool { return plans[k.plan] && match(Key{"", k.resource, k.group}) })
 	g.resolved.EvictValues(func(k GivenKey) bool { return match(k.Key) }, func(c *Resolved) bool { return plans[c.Plan] })

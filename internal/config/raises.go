@@ -34,16 +34,16 @@ func (v *Verdict) dropIdleRaises() {
 	})
 }
 
-// rankOf returns the place of a source in the order of sources, 0 for the most specific, -1 for one that stores
-// no items.
+// rankOf returns the place of a source in the order of sources, 0 for the most specific. It is -1 for Options
+// and WithLimits, which store no items.
 func rankOf(source sources.Source) int {
 	items := new(Items).bySource()
 	return slices.IndexFunc(items[:], func(l sourceItem) bool { return l.source == source })
 }
 
-// ApplyTo returns a limit as the raise makes it: with the raise's capacity, the refill in proportion, and a
-// burst of at least the capacity. It returns false, and the limit unchanged, for quotas, slots, another name or
-// period, and a limit that is as large or would refill too much.
+// ApplyTo returns a limit with the raise's capacity, the refill in proportion, and a burst of at least the
+// capacity. It ignores the end of the raise. It returns the limit unchanged and false for quotas, slots,
+// another name or period, a large enough limit, and too much refill.
 func (r Raise) ApplyTo(l schema.ConfigLimit) (schema.ConfigLimit, bool) {
 	if l.Name != r.Name || l.Window != "" || l.IsSlots() || l.PeriodSeconds() != r.PeriodSeconds || l.Capacity >= r.Capacity || l.Capacity < 1 || l.RefillAmount < 1 || r.Capacity > schema.MaxTokens {
 		return l, false

@@ -28,10 +28,9 @@ type Ask struct {
 	Beside bool
 }
 
-// Load returns the configuration of an entity on a resource and, if it is not fresh, reads it with the bucket
-// by one or two consistent reads. At the time until, unless that is zero, it fails with ErrOutOfTime, and the
-// read continues for other callers. Other errors are the reason that the limits are unknown, and those of the
-// store.
+// Load returns the configuration of an entity on a resource, from the cache if it is fresh. Else it reads it,
+// with the bucket, and fails with the reason that the limits are unknown, or with an error of the store. At the
+// time until, unless that is zero, it fails with ErrOutOfTime, and the read continues for other callers.
 func (c *Cache) Load(ctx context.Context, ask Ask, until time.Time) (found Found, err error) {
 	caller := ctx
 	if !until.IsZero() {
@@ -80,9 +79,9 @@ type Said struct {
 	Record schema.EntityRecord
 }
 
-// Read reads the sources of an entity on a resource, and returns the limits in force by them, without raises.
-// It neither uses nor changes the cache. It fails with the reason that the limits are unknown, or with an error
-// of the store.
+// Read reads the sources of an entity on a resource, and returns the limits in force by them, without their
+// raises, and the entity's record. It neither uses nor changes the cache. It fails with the reason that the
+// limits are unknown, or with an error of the store.
 func (c *Cache) Read(ctx context.Context, key Key) (Said, error) {
 	read := &configRead{of: c, key: GivenKey{Key: key}, forced: true}
 	items, _, err := read.readItems(ctx)
@@ -109,9 +108,9 @@ type configRead struct {
 	done atomic.Pointer[Found]
 }
 
-// load reads and resolves a configuration for the cache, and calls Options.Loaded with the time and the error.
-// If items from memory show a changed configuration, it reads all items again. It logs a failure that leaves an
-// older configuration in use.
+// load reads and resolves a configuration for the cache, stores it in r.done, and calls Options.Loaded with the
+// time and the error. If items from memory show a changed configuration, it reads all items again. It logs a
+// failure that leaves an older configuration in use.
 func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	c := r.of
 	began := c.now()
@@ -136,9 +135,10 @@ func (r *configRead) load(ctx context.Context) (*Resolved, error) {
 	return nil, err
 }
 
-// readItems reads the items of a configuration, and the bucket's item unless Reread or a call that writes the bucket
-// requested the read. The items of the plan are read after the entity's record, which names it. A read of an
-// expired configuration takes recent items of sources that other entities share from memory.
+// readItems reads the items of a configuration and, unless the read is forced or beside a write, the bucket's
+// item, which it returns second. The items of the plan follow the entity's record, which names it; a plan that
+// the call gives is noted for noteDispute. A read of an expired configuration takes recent items of sources
+// that other entities share from memory.
 func (r *configRead) readItems(ctx context.Context) (*storedItems, schema.Item, error) {
 	c, key := r.of, r.key
 	items := &storedItems{readAt: c.clock.NowMS(), tick: c.clock.Tick(), group: key.Group}
@@ -192,8 +192,9 @@ func (r *configRead) readItems(ctx context.Context) (*storedItems, schema.Item, 
 	return items, found[bucket], err
 }
 
-// readShared returns the items of keys: those of the shared keys from memory if they are recent, the others by
-// read. It stores read shared items for others, and sets the oldest time of a read in items.
+// readShared returns the items of keys: recent ones of the shared keys from memory, the others by read. It
+// stores the read shared items for other entities. It adds the keys from memory to r.fromMemory, and sets the
+// oldest time of a read in items.
 func (r *configRead) readShared(items *storedItems, keys, shared []schema.Key, read func(keys []schema.Key) (map[schema.Key]schema.Item, error)) (map[schema.Key]schema.Item, error) {
 	c := r.of
 	shared = slices.DeleteFunc(shared, func(key schema.Key) bool { return !slices.Contains(keys, key) })

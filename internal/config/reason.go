@@ -27,7 +27,7 @@ var ErrOutOfTime = errors.New("no answer within Options.Timeout")
 func StoredField(source sources.Source) string { return "stored limits of source " + string(source) }
 
 // isDefiniteError reports whether the error of a read is the table's answer: the table, or an item of it,
-// cannot be used. An older configuration then does not stand in for it.
+// cannot be used. An older configuration then does not stand in for it, and leaves the cache.
 func isDefiniteError(err error) bool {
 	_, malformed := errors.AsType[*Malformed](err)
 	_, invalid := errors.AsType[*Invalid](err)

@@ -120,8 +120,8 @@ func Resolve(items Items) (Verdict, error) {
 	return v, nil
 }
 
-// takeMarks sets v's outage policy from a source's marks, unless a more specific source has set it. From the
-// system's source it also sets v.SystemPolicy, from the resource's v.Groups.
+// takeMarks sets v's outage policy from a source's marks, unless a more specific source has set it or the
+// policy is unknown. From the system's source it also sets v.SystemPolicy, from the resource's v.Groups.
 func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 	policy := knownPolicy(marks.OnUnavailable)
 	if v.Policy == "" && policy != "" {
@@ -136,8 +136,8 @@ func (v *Verdict) takeMarks(source sources.Source, marks schema.Marks) {
 }
 
 // addSource adds the limits, lifts and raises of the next less specific source to v, and reports whether the
-// walk ends there. It fails with *Malformed. If a source has both limits and the mark of unlimited, its limits
-// apply, because a writer that does not know the mark may have left it.
+// walk ends there. It sets v.Source and v.Unlimited, and fails with *Malformed. Limits beside the mark of
+// unlimited apply, because a writer that does not know the mark may have left it.
 func (v *Verdict) addSource(l sourceItem, marks schema.Marks) (ended bool, err error) {
 	if !schema.HasList(l.item) {
 		raises, err := schema.DecodeRaises(l.item)
@@ -180,18 +180,19 @@ func (v *Verdict) addSource(l sourceItem, marks schema.Marks) (ended bool, err e
 	return !item.Extends, nil
 }
 
-// hasLimit reports whether a limit is in force.
+// hasLimit reports whether v.Limits has a limit of this name. During the walk that means one of a more specific
+// source, or of the same one.
 func (v *Verdict) hasLimit(name string) bool {
 	return slices.ContainsFunc(v.Limits, func(w Limit) bool { return w.Name == name })
 }
 
-// isNamed reports whether a limit is in a list of hidden or lifted ones.
+// isNamed reports whether a list of hidden or lifted limits has one of this name.
 func isNamed(list []Hidden, name string) bool {
 	return slices.ContainsFunc(list, func(h Hidden) bool { return h.Name == name })
 }
 
-// addHidden appends the limits of a source that the walk did not reach to v.Hidden, unless they are in force,
-// lifted or hidden already.
+// addHidden appends the names of a source's limits to v.Hidden, because the walk ended before it. It skips
+// names that are in force, lifted or hidden already.
 func (v *Verdict) addHidden(l sourceItem) {
 	for _, name := range schema.LimitNames(l.item) {
 		if !v.hasLimit(name) && !isNamed(v.Lifted, name) && !isNamed(v.Hidden, name) {
@@ -220,7 +221,7 @@ type sourceItem struct {
 	item   schema.Item
 }
 
-// bySource returns the items in the order of their sources, the most specific first.
+// bySource returns the items with their sources, the most specific first; an absent item is nil.
 func (i *Items) bySource() [6]sourceItem {
 	return [...]sourceItem{
 		{sources.Entity, i.Entity},

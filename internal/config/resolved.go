@@ -103,8 +103,9 @@ type planItems struct {
 	own, all schema.Item
 }
 
-// resolve makes a configuration from the items of its sources. It fails if an item on the walk cannot be
-// decoded, because then the limits are unknown.
+// resolve makes a configuration, with its bucket's configuration and raises, from the items of its sources. It
+// fails as resolveSources does if an item on the walk cannot be decoded or a limit is bad, because then the
+// limits are unknown.
 func (s *kinds) resolve(items *storedItems) (*Resolved, error) {
 	v, err := items.resolveSources()
 	if err != nil {
@@ -160,7 +161,8 @@ func (v *Verdict) compileLimits(of *Resolved, given bool) *plan.Config {
 	return c
 }
 
-// newOrigin returns the origin of a bucket's limits with their alerts, and with the names of lifted and hidden limits.
+// newOrigin returns the origin of a bucket's limits: the source that won, their alerts, and the names of lifted
+// and hidden limits.
 func (v *Verdict) newOrigin(alerts []string) *plan.Origin {
 	origin := &plan.Origin{Source: string(v.Source), Alerts: alerts}
 	for _, h := range v.Lifted {
@@ -181,9 +183,9 @@ func storedOf(limits []Limit) []schema.ConfigLimit {
 	return stored
 }
 
-// resolveSources applies the sources, fills in the defaults of the limits in force, and checks these. It
-// returns an *Invalid for a bad limit or an unreadable source, which it names, and for more than
-// schema.MaxLimits limits. A kind of limit unknown to this version is a *Malformed.
+// resolveSources applies the sources, fills in the defaults of the limits in force, and checks these; a group
+// gets no groups. It returns an *Invalid for a bad limit or an unreadable source, which it names, and for more
+// than schema.MaxLimits limits. A kind of limit unknown to this version is a *Malformed.
 func (i *storedItems) resolveSources() (Verdict, error) {
 	v, err := Resolve(i.Items)
 	if i.group { // groups are not transitive
@@ -214,7 +216,8 @@ func (i *storedItems) resolveSources() (Verdict, error) {
 }
 
 // parentConfig returns the bucket's configuration for calls of its children that charge only the limits made
-// for the parent or its plan. It is nil if there are none. It is made once, and cached in c.
+// for the parent or its plan. It marks the other limits as uncharged, and is nil if all are. It is made once,
+// and cached in c.
 func (c *Resolved) parentConfig() *plan.Config {
 	known := c.asParent.Load()
 	if known == nil {
@@ -288,7 +291,7 @@ type kinds struct {
 }
 
 // shareKind returns one Kind for all configurations with the same marks and groups, so that thousands of them
-// share its memory.
+// share its memory. It makes a new one at the first use, and forgets all at 1,000.
 func (s *kinds) shareKind(a answers, groups []string) *Kind {
 	a.groups = strings.Join(groups, ",")
 	s.mu.Lock()

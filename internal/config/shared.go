@@ -32,8 +32,8 @@ type sharedItem struct {
 	readAt, tick int64
 }
 
-// takeRecent returns the cached items of keys that are younger than s.most. oldest has the times of the
-// oldest of their reads, or is now, the present times, without any item.
+// takeRecent returns the cached items of keys that are younger than s.most; an absent item is nil. The result
+// oldest has the times of the oldest of their reads, or is now, the present times, without any item.
 func (s *sharedItems) takeRecent(keys []schema.Key, now sharedItem) (found map[schema.Key]schema.Item, oldest sharedItem) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,8 @@ func (s *sharedItems) takeRecent(keys []schema.Key, now sharedItem) (found map[s
 	return found, oldest
 }
 
-// countEvictions returns a number that changes with every eviction.
+// countEvictions returns the number of calls of dropAll, with which storeRead recognises a read that began
+// before one.
 func (s *sharedItems) countEvictions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *sharedItems) storeRead(keys []schema.Key, found map[schema.Key]schema.I
 	}
 }
 
-// dropAll removes all items, and drops the reads in flight.
+// dropAll removes all shared items. storeRead will not cache the results of reads that began before.
 func (s *sharedItems) dropAll() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

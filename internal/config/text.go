@@ -49,8 +49,8 @@ func UnknownReason(won sources.Source) (string, fault.Fix) {
 	return fmt.Sprintf("%s hides %s: add the limit to it", w.list, w.hides), w.set
 }
 
-// HiddenReason returns the reason and the remedy of an error about a limit that a less specific source has, but
-// that is not in force because of the source that won.
+// HiddenReason returns the reason as text, and the remedy, of an error about a limit that the source hidden
+// has. It is not in force because won, a more specific source, has a list.
 func HiddenReason(won, hidden sources.Source) (string, fault.Fix) {
 	w := texts[won]
 	return fmt.Sprintf("%s won and hides %s, which has it, because lists are not merged: leave the name out, or add the limit (with a large burst if it is not to limit there) to the list that won",

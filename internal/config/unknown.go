@@ -29,10 +29,9 @@ type NamedBucket struct {
 	Config *plan.Config
 }
 
-// CheckNames returns an *Invalid for an amount of a limit that no source has, because a misspelt name would be
-// admitted for ever. It also refuses a limit of the entity's own bucket that a more specific list hides. With
-// IgnoreUnknown it permits other unknown names if some source has one of the call's limits; nil means good
-// names.
+// CheckNames returns an *Invalid for an amount of a limit that no source has, or that a more specific list of
+// the entity hides. With IgnoreUnknown it permits other unknown names if some source has one of the call's
+// limits. A call without buckets is good only if a source is unlimited.
 func (f *Fallback) CheckNames(n *Named) *Invalid {
 	if len(n.Buckets) == 0 {
 		if n.Unlimited {
@@ -77,7 +76,8 @@ func (f *Fallback) UnknownLimitError(n *Named, name string) *Invalid {
 	return &Invalid{Field: field, Fix: fix, Reason: fmt.Sprintf("is not a limit of entity %q on resource %q; the limits are %q; %s", n.Entity, n.Resource, n.chargedNames(), why)}
 }
 
-// Hides reports whether a source has the named limit for a bucket of the entity, but is not in force there.
+// Hides reports whether a source has the named limit for a bucket of the entity, but a more specific list hides
+// it there. Buckets of parents do not count.
 func (n *Named) Hides(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Entity == n.Entity && findHidden(b.Config, name) != nil })
 }
@@ -88,7 +88,8 @@ func (n *Named) Lifts(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return slices.Contains(b.Config.From().Lifted, name) })
 }
 
-// Charges reports whether the call charges the named limit in one of its buckets.
+// Charges reports whether the call charges the named limit in one of its buckets, also in one of a parent or a
+// group.
 func (n *Named) Charges(name string) bool {
 	return slices.ContainsFunc(n.Buckets, func(b NamedBucket) bool { return b.Config.Charges(name) })
 }
@@ -103,7 +104,8 @@ func (n *Named) chargedNames() []string {
 	return slices.Compact(names)
 }
 
-// winningSource returns the most specific source with limits in a configuration, apart from WithLimits.
+// winningSource returns the most specific source with limits in a configuration. Options stands for the
+// limiter's own limits, and WithLimits wins only without any other.
 func winningSource(cfg *plan.Config) sources.Source { return sources.Source(cfg.From().Source) }
 
 // findHidden returns the named limit that a more specific list hides in a configuration. It returns nil if the

@@ -57,8 +57,8 @@ type BatchWriter interface {
 }
 
 // Get returns a map from the keys to their items, consistently read unless Eventual is set. An absent item has
-// no entry, and equal keys are sent once. It fails with ErrUnprocessed if DynamoDB leaves keys unread after the
-// last try.
+// no entry, and equal keys are sent once. It returns no map with an error: ErrUnprocessed if DynamoDB leaves
+// keys unread after the last try, or the client's.
 func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[K]Item, error) {
 	found := make(map[K]Item, len(keys))
 	for wanted := distinctKeys(keys); len(wanted) > 0; {
@@ -89,8 +89,9 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	return found, nil
 }
 
-// Delete removes any number of items, 25 with each request. They need not exist. It fails with ErrUnprocessed
-// if some remain after the last try.
+// Delete removes the items of any number of keys, 25 with each request; they need not exist, and equal keys are
+// sent once. It fails with ErrUnprocessed if some remain after the last try, or with the client's error. Some
+// items may be gone then.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
 	for chunk := range slices.Chunk(distinctKeys(keys), MaxBatchWrite) {
 		left, more := make([]types.WriteRequest, len(chunk)), true

@@ -115,7 +115,7 @@ type Call struct {
 }
 
 // Begin starts a request to the table, so that its outcome can open or close the breaker. The caller must call
-// End or Answer afterwards.
+// End or Answer afterwards. A nil breaker returns a Call whose End changes nothing.
 func (b *Breaker) Begin() Call {
 	if b == nil {
 		return Call{}
@@ -125,8 +125,9 @@ func (b *Breaker) Begin() Call {
 	return Call{breaker: b, began: b.opts.Now(), answers: b.outage.answers, epoch: b.epoch}
 }
 
-// Answer reports to the breaker that the request succeeded, which closes it if it was open. It panics if the
-// call's breaker is nil.
+// Answer reports to the breaker that the request succeeded, which closes it if it was open and may end the
+// trial after an outage. It passes a change to the logger and to OnChange. It panics if the call's breaker is
+// nil.
 func (c Call) Answer() {
 	b := c.breaker
 	b.mu.Lock()
@@ -142,9 +143,9 @@ func (c Call) Answer() {
 	}
 }
 
-// End reports the outcome of the request to the breaker, which may open or close. It returns the diagnosis
-// corrected for this table: if the table has answered before, an unknown host is an outage. While the table is
-// open, RetryAfter is the time until the next probe.
+// End reports the outcome of the request to the breaker, which may open or close, and passes a change to the
+// logger and to OnChange. It returns d corrected for this table: if that has answered before, an unknown host
+// is an outage. RetryAfter is the time until the next probe, 0 while the breaker is closed.
 func (c Call) End(d Diagnosis) Diagnosis {
 	b := c.breaker
 	if b == nil {
@@ -152,7 +153,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	}
 	b.mu.Lock()
 	if b.outage.answers > 0 {
-		d = d.proven()
+		d = d.asProven()
 	}
 	now := b.opts.Now()
 	switch {
@@ -182,8 +183,8 @@ func (b *Breaker) recordAnswer(now time.Time) {
 	}
 }
 
-// beginOutage publishes an outage that was just found, wakes waiters, queues the change for reportChanges, and
-// starts the probes in a goroutine. b.mu must be held.
+// beginOutage publishes an outage that was just found, ends a trial, wakes waiters, queues the change for
+// reportChanges, and starts the probes in a goroutine. b.mu must be held.
 func (b *Breaker) beginOutage() {
 	b.gate.endTrial(b.gate.trial.Load())
 	b.closed = make(chan struct{})
@@ -268,15 +269,17 @@ func (b *Breaker) logChange(s State) {
 	b.opts.Logger.Info("DynamoDB answers again")
 }
 
-// logPanic logs that the user's client of DynamoDB panicked, or ended its goroutine, in a request.
+// logPanic logs that the user's client of DynamoDB panicked, or ended its goroutine, in a request. It does
+// nothing for a nil breaker.
 func (b *Breaker) logPanic(ctx context.Context, e *guard.Ended) {
 	if b != nil {
 		b.opts.Logger.ErrorContext(ctx, "the client of DynamoDB did not return from a request", slog.Any("cause", e), slog.String("stack", string(e.Stack)))
 	}
 }
 
-// Stop ends the probes and the outage, because no caller needs them any more. Nothing opens the breaker until
-// Start. Answers still count.
+// Stop ends the probes, the trial and the outage, because no caller needs them any more, without a report to
+// the logger or OnChange. Nothing opens the breaker until Start, and never a request from before Stop. Answers
+// still count.
 func (b *Breaker) Stop() {
 	if b == nil {
 		return
@@ -331,7 +334,7 @@ func (b *Breaker) Opened() <-chan struct{} {
 }
 
 // Lasting returns a channel that is closed once the table has been open for 100 ms, time enough for an answer
-// to the first probe; nil for a nil breaker.
+// to the first probe. After such an outage there is a new one. It is nil for a nil breaker.
 func (b *Breaker) Lasting() <-chan struct{} {
 	if b == nil {
 		return nil
@@ -351,7 +354,8 @@ func (b *Breaker) Closed() <-chan struct{} {
 // always is a closed channel.
 var always = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// CountOutages returns the number of outages so far that ended with an answer.
+// CountOutages returns the number of outages so far that ended with an answer, not with Stop; 0 for a nil
+// breaker.
 func (b *Breaker) CountOutages() uint64 {
 	if b == nil {
 		return 0
@@ -361,7 +365,8 @@ func (b *Breaker) CountOutages() uint64 {
 	return b.outage.closings
 }
 
-// LastAnswer returns the instant of the table's last answer, zero without one.
+// LastAnswer returns the instant of the table's last answer to a request or probe; zero without one, and for a
+// nil breaker.
 func (b *Breaker) LastAnswer() time.Time {
 	if b == nil {
 		return time.Time{}
@@ -378,11 +383,12 @@ func (b *Breaker) recordTry() {
 	}
 }
 
-// AnsweredSince reports whether the table answered a request, or one try of a request, after an instant.
+// AnsweredSince reports whether the table answered a request, or one try of a request, after an instant. b must
+// not be nil.
 func (b *Breaker) AnsweredSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
 
 // RetryAfter returns the time until the next probe. It is 250 ms while a probe is in flight, and 0 while the
-// table is closed.
+// breaker is closed, and for nil.
 func (b *Breaker) RetryAfter() time.Duration {
 	if b == nil {
 		return 0

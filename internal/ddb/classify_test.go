@@ -345,8 +345,8 @@ func TestAnswerOfAnEarlierTryIsProofOfLife(t *testing.T) {
 
 func TestHostNotFoundIsAnOutageOnceTheTableAnswered(t *testing.T) {
 	err := write(t.Context(), watched(breaks(dialled(&net.DNSError{Err: "no such host", Name: "x"}))))
-	d := Classify(err, t.Context()).proven()
+	d := Classify(err, t.Context()).asProven()
 	assert.Equal(t, Diagnosis{Verdict: Unsent, Silent: true}, without(d))
 	wrong := Classify(write(t.Context(), watched(refuses(400, "AccessDeniedException"))), t.Context())
-	assert.Equal(t, wrong, wrong.proven())
+	assert.Equal(t, wrong, wrong.asProven())
 }

@@ -87,8 +87,8 @@ type Client struct {
 	failFast bool
 }
 
-// Watch returns a Client over a user's client. It reports requests for data to the breaker, which may be nil.
-// The timeout bounds one request with all tries of the SDK.
+// Watch returns a Client over a user's client. It reports requests for data to the breaker, which may be nil,
+// and shows the dates of answers to the clock. The timeout bounds one request with all tries of the SDK.
 func Watch(api API, breaker *Breaker, clock *Clock, timeout time.Duration) *Client {
 	c := &Client{api: api, breaker: breaker, clock: clock, timeout: timeout}
 	c.delete, _ = api.(deleter)
@@ -109,7 +109,8 @@ func (c *Client) WithTable(table string, b *Breaker) *Client {
 	return &both
 }
 
-// breakerFor returns the breaker of the table of the request in: its own, or else c's.
+// breakerFor returns the breaker of the table of in, a request: that of WithTable, or else c's own, which may
+// be nil.
 func (c *Client) breakerFor(in any) *Breaker {
 	if b := c.others[tableOf(in)]; b != nil {
 		return b
@@ -117,16 +118,16 @@ func (c *Client) breakerFor(in any) *Breaker {
 	return c.breaker
 }
 
-// FailFast returns a copy of the client that sends nothing while the table is open, except in the first moment.
-// A request then fails at once, unsent. IsOpen recognises its error.
+// FailFast returns a copy of the client that sends no request for data while the table is open, except in the
+// first 100 ms. A request then fails at once, unsent. IsOpen recognises its error.
 func (c *Client) FailFast() *Client {
 	hasty := *c
 	hasty.failFast = true
 	return &hasty
 }
 
-// WithControlTimeout returns a copy of the client with the longer timeout of control requests. It is for the
-// changes of administrators, so that a late success is not reported as unconfirmed.
+// WithControlTimeout returns a copy of the client with a timeout of at least ControlTimeout, ten seconds. It is
+// for the changes of administrators, so that a late success is not reported as unconfirmed.
 func (c *Client) WithControlTimeout() *Client {
 	patient := *c
 	patient.timeout = max(c.timeout, ControlTimeout)
@@ -142,8 +143,9 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// sendTracked makes a request for data and reports its outcome to the breaker of its table. A FailFast client
-// refuses it while the table is open.
+// sendTracked makes a request for data within the client's timeout and reports its outcome to the breaker of
+// its table. A FailFast client refuses it while the table is open. An error carries its diagnosis, for
+// Classify.
 func sendTracked[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	breaker := c.breaker
 	if c.others != nil {
@@ -158,14 +160,16 @@ func sendTracked[In, Out any](ctx context.Context, c *Client, request func(conte
 	return sendBounded(ctx, c, breaker, c.timeout, request, in, opts)
 }
 
-// sendControl makes a request about a table itself, with at least ControlTimeout. It reports to no breaker: the
-// outcome does not show whether the table's data can be used.
+// sendControl makes a request about a table itself, within the client's timeout or ControlTimeout, the longer
+// of them. It reports to no breaker: the outcome does not show whether the table's data can be used. An error
+// carries its diagnosis.
 func sendControl[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	return sendBounded(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
 }
 
-// sendBounded makes a request within the timeout and returns its error with a diagnosis. It reports the outcome
-// to breaker, unless that is nil. After an outage it may wait for a place in the breaker's trial.
+// sendBounded makes a request within the timeout and returns its error with a diagnosis; a success that does
+// not come from DynamoDB is ErrForeign. It reports the outcome to breaker, unless that is nil. After an outage
+// it may wait for a place in the breaker's trial.
 func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
 	ctx, cancel := Bound(ctx, timeout)
 	defer cancel()
@@ -196,84 +200,95 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 	return out, withDiagnosis(call.End(t.correctDiagnosis(Classify(err, ctx), timeout)))
 }
 
-// GetItem sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
-// client refuses it while the table does not answer.
+// GetItem sends the request within the client's timeout, SDK retries included, and reports its outcome to the
+// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
+// its diagnosis, for Classify.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.GetItem, in, o)
 }
 
-// PutItem sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
-// client refuses it while the table does not answer.
+// PutItem sends the request within the client's timeout, SDK retries included, and reports its outcome to the
+// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
+// its diagnosis, for Classify.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	return sendTracked(ctx, c, c.api.PutItem, in, o)
 }
 
-// UpdateItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
-// FailFast client refuses it while the table does not answer.
+// UpdateItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
+// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error
+// carries its diagnosis, for Classify.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
 }
 
-// DeleteItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
-// FailFast client refuses it while the table does not answer. It panics if the user's client has no such
-// method.
+// DeleteItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
+// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics if
+// the user's client lacks the method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
 	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
 }
 
-// Query sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
-// client refuses it while the table does not answer.
+// Query sends the request within the client's timeout, SDK retries included, and reports its outcome to the
+// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
+// its diagnosis, for Classify.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return sendTracked(ctx, c, c.api.Query, in, o)
 }
 
-// Scan sends the request within the timeout, and reports its outcome to the breaker of its table. A FailFast
-// client refuses it while the table does not answer. It panics if the user's client has no such method.
+// Scan sends the request within the client's timeout, SDK retries included, and reports its outcome to the
+// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics if the
+// user's client lacks the method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	return sendTracked(ctx, c, c.scan.Scan, in, o)
 }
 
-// BatchGetItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
-// FailFast client refuses it while the table does not answer.
+// BatchGetItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
+// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error
+// carries its diagnosis, for Classify.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
 }
 
-// BatchWriteItem sends the request within the timeout, and reports its outcome to the breaker of its table. A
-// FailFast client refuses it while the table does not answer. It panics if the user's client has no such
-// method.
+// BatchWriteItem sends the request within the client's timeout, SDK retries included, and reports its outcome
+// to the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics
+// if the user's client lacks the method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
-// TransactWriteItems sends the request within the timeout, and reports its outcome to the breaker of its table.
-// A FailFast client refuses it while the table does not answer.
+// TransactWriteItems sends the request within the client's timeout, SDK retries included, and reports its
+// outcome to the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer.
+// An error carries its diagnosis, for Classify.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
 }
 
-// CreateTable sends the request within ControlTimeout or longer. It reports to no breaker.
+// CreateTable sends the request within the client's timeout or ControlTimeout, the longer of them. It reports
+// to no breaker; an error carries its diagnosis, for Classify.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	return sendControl(ctx, c, c.api.CreateTable, in, o)
 }
 
-// DescribeTable sends the request within ControlTimeout or longer. It reports to no breaker.
+// DescribeTable sends the request within the client's timeout or ControlTimeout, the longer of them. It reports
+// to no breaker; an error carries its diagnosis, for Classify.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTable, in, o)
 }
 
-// UpdateTimeToLive sends the request within ControlTimeout or longer. It reports to no breaker.
+// UpdateTimeToLive sends the request within the client's timeout or ControlTimeout, the longer of them. It
+// reports to no breaker; an error carries its diagnosis, for Classify.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.UpdateTimeToLive, in, o)
 }
 
-// DescribeTimeToLive sends the request within ControlTimeout or longer. It reports to no breaker.
+// DescribeTimeToLive sends the request within the client's timeout or ControlTimeout, the longer of them. It
+// reports to no breaker; an error carries its diagnosis, for Classify.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTimeToLive, in, o)
 }
 
-// Bound returns a context that ends after the timeout of one request. Its cause tells the timeout apart from a
-// caller's own deadline.
+// Bound returns a context that ends after the timeout of one request, or with ctx. Its cause tells the timeout
+// apart from a caller's own deadline. The caller must call the returned function.
 func Bound(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, timeout, errTimeout)
 }

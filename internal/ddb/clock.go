@@ -53,7 +53,7 @@ func NewClock(source func() time.Time, correct bool) *Clock {
 	return &Clock{Source: source, correct: correct}
 }
 
-// Now returns the corrected time.
+// Now returns the source's present time plus the known offset to DynamoDB's clock.
 func (c *Clock) Now() time.Time { return c.Corrected(c.Source()) }
 
 // Corrected adds the known offset to DynamoDB's clock to a time of Source.
@@ -64,7 +64,7 @@ func (c *Clock) Corrected(t time.Time) time.Time {
 	return t
 }
 
-// NowMS returns the corrected time in Unix ms.
+// NowMS returns the source's present time plus the known offset to DynamoDB's clock, in Unix ms.
 func (c *Clock) NowMS() int64 { return c.Corrected(c.Source()).UnixMilli() }
 
 // Tick returns a number larger than every number it returned before. It orders, within the process, the start
@@ -97,9 +97,9 @@ func (c *Clock) boundMS(offset *time.Duration) int64 {
 // Corrects reports whether the clock corrects its source.
 func (c *Clock) Corrects() bool { return c.correct }
 
-// Observe corrects the clock by the Date of an answer from DynamoDB that was read just now. asked is the time
-// at which the request was sent, by the clock's source. It does nothing if the clock does not correct, or
-// without a Date.
+// Observe narrows the known offset by the Date of an answer read just now; asked is the source's time when the
+// request was sent. A contradicting answer, or ten minutes, start it anew. Offsets up to a second are not
+// corrected; nor is a clock that does not correct.
 func (c *Clock) Observe(header http.Header, asked time.Time) {
 	if !c.correct {
 		return

@@ -30,8 +30,9 @@ func failedForCredentials(err error) bool {
 	return containsAny(err, "get identity:", "failed to refresh cached credentials", "failed to retrieve credentials", "no EC2 IMDS role found")
 }
 
-// classifyCredentials returns the diagnosis of a request that was not sent for lack of credentials. Missing
-// or refused credentials are a wrong setting; credentials that cannot be fetched are an outage.
+// classifyCredentials returns the diagnosis of a request that was not sent for lack of credentials. Missing or
+// refused credentials are a wrong setting; credentials that cannot be fetched are an outage. If the caller's
+// context ended, it is Unsent and no sign of either.
 func classifyCredentials(err error, caller context.Context) Diagnosis {
 	if callerEnded(caller) {
 		return Diagnosis{Verdict: Unsent}

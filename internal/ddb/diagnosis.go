@@ -74,9 +74,9 @@ type Diagnosis struct {
 	expired bool
 }
 
-// proven returns the diagnosis for a table that has answered before: an unknown host is then an outage, not a
-// wrong setting.
-func (d Diagnosis) proven() Diagnosis {
+// asProven returns the diagnosis for a table that has answered before: an unknown host or another host's
+// certificate is then an outage, not a setting. Any other diagnosis stays.
+func (d Diagnosis) asProven() Diagnosis {
 	if d.unproven {
 		d.Verdict, d.Silent, d.Setting, d.unproven = Unsent, true, false, false
 	}

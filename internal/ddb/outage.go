@@ -42,7 +42,8 @@ type outage struct {
 	next   time.Time
 }
 
-// recordAnswer counts an answer of the table. It returns true if the answer ends an outage.
+// recordAnswer counts an answer of the table at the time at, and forgets the quick failures before it. It
+// returns true if the answer ends an outage.
 func (o *outage) recordAnswer(at time.Time) (changed bool) {
 	o.answers++
 	o.lastAnswer = at
@@ -56,9 +57,9 @@ func (o *outage) recordAnswer(at time.Time) (changed bool) {
 	return true
 }
 
-// recordSilence records that a request from began to at got no answer. answers is the table's number of answers
-// at began. whole means that the request had its full time. It returns true if this begins an outage: no answer
-// came since, and the request had its full time or several failed quickly.
+// recordSilence records that a request from began to at failed with cause and without an answer; whole means
+// after its full time. It returns true if this begins an outage: no answer came since, by the count answers,
+// and the failure was slow or the third. A new outage soon after another continues with the waits of that.
 func (o *outage) recordSilence(began, at time.Time, answers uint64, whole bool, cause error) (changed bool) {
 	if o.open || answers != o.answers {
 		return false
@@ -77,8 +78,8 @@ func (o *outage) recordSilence(began, at time.Time, answers uint64, whole bool, 
 	return true
 }
 
-// countFast counts a quick failure without an answer, at the time at. It returns true if there were enough of
-// them recently to begin an outage.
+// countFast counts a quick failure without an answer, at the time at, and forgets those more than 250 ms
+// before. It returns true if three are left, enough to begin an outage.
 func (o *outage) countFast(at time.Time) bool {
 	kept := o.fast[:0]
 	for _, t := range o.fast {

@@ -85,7 +85,7 @@ type check struct {
 
 // answersAnew reports whether the table answers a check on a connection that was opened after began, the start
 // of an HTTP request. It waits for a check that began since, or starts one, at most until ctx ends. It is false
-// without a Probe, and if no check may start: during an outage, or within flapWithin of the last.
+// without a Probe, and if no check may start: during an outage, or within ten seconds of the last.
 func (b *Breaker) answersAnew(ctx context.Context, began time.Time) bool {
 	if b == nil || b.opts.Probe == nil {
 		return false
@@ -119,8 +119,9 @@ func (c *checks) findCheck(request time.Time) *check {
 	return nil
 }
 
-// startProbe sends request on a new connection in the background, to see whether the table still answers. It
-// returns nil if the last probe began within flapWithin: a connection that new is not the cause of the silence.
+// noteProbe starts a check in the background, which sends request on a new connection to see whether the table
+// still answers, and returns it. It returns nil if the last check began within ten seconds: a connection that
+// new is not the cause of the silence.
 func (c *checks) startProbe(request func(context.Context) error) *check {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,7 +140,7 @@ func (c *checks) startProbe(request func(context.Context) error) *check {
 	return k
 }
 
-// cancelCheck cancels the check in flight.
+// cancelCheck cancels the last check, if it is in flight; it then ends without an answer.
 func (c *checks) cancelCheck() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -200,7 +200,7 @@ func TestWatchdogChecksEachWaitOnce(t *testing.T) {
 			d.schedule(&watch{of: w}, 1, w.began.Add(due))
 		}
 		d.schedule(ended, 1, w.began.Add(time.Second))
-		d.cancel(ended)
+		d.cancelWatch(ended)
 		for _, due := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second} {
 			assert.Equal(t, due, <-w.checks)
 		}

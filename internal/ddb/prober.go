@@ -13,7 +13,7 @@ func (b *Breaker) runProbes(ctx context.Context) {
 		if !ok || !Sleep(ctx, wait) {
 			return
 		}
-		if !b.startProbe(ctx) {
+		if !b.noteProbe(ctx) {
 			return
 		}
 		d := probeAnew(ctx, b.opts.Probe)
@@ -33,9 +33,9 @@ func (b *Breaker) probeWait(ctx context.Context) (wait time.Duration, ok bool) {
 	return b.outage.next.Sub(b.opts.Now()), b.isOutageOf(ctx)
 }
 
-// startProbe counts and publishes the start of a probe. It returns false if the outage that ctx belongs to is
-// over.
-func (b *Breaker) startProbe(ctx context.Context) bool {
+// noteProbe counts the start of a probe and publishes that; the caller sends the probe. It returns false, and
+// counts nothing, if the outage that ctx belongs to is over.
+func (b *Breaker) noteProbe(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.isOutageOf(ctx) {
@@ -46,8 +46,9 @@ func (b *Breaker) startProbe(ctx context.Context) bool {
 	return true
 }
 
-// recordProbe records the diagnosis of a probe and reports changes. An answer closes the breaker. It returns
-// true if another probe is needed.
+// recordProbe records the diagnosis of a probe and reports changes. An answer closes the breaker; otherwise it
+// schedules the next probe and returns true. It returns false too, without a record, if the outage of ctx is
+// over.
 func (b *Breaker) recordProbe(ctx context.Context, d Diagnosis) bool {
 	defer b.reportChanges()
 	b.mu.Lock()

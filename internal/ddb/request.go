@@ -32,8 +32,8 @@ func IsOpen(err error) bool { return errors.As(err, new(*openError)) }
 // the request nor the history of the table to classify it.
 type requestError struct{ diagnosis Diagnosis }
 
-// Error returns the reason in this package's words if there are any, else the essential part of the SDK's
-// text.
+// Error returns the reason in this package's words if Explain has some, with DynamoDB's error code. Otherwise
+// it returns the essential part of the SDK's text.
 func (e *requestError) Error() string {
 	err := e.diagnosis.Err
 	var api smithy.APIError
@@ -62,8 +62,9 @@ func (e *requestError) Error() string {
 // Unwrap returns the SDK's error.
 func (e *requestError) Unwrap() error { return e.diagnosis.Err }
 
-// RewordError returns the error of a request to DynamoDB in this package's words. It does so too for errors
-// that keep a request to any service of AWS from being sent. Any other error, and nil, stays.
+// RewordError returns the error of a request to DynamoDB in this package's words, with its diagnosis for
+// Classify. It does so too for errors that keep a request to any service of AWS from being sent. Any other
+// error, and nil, stays.
 func RewordError(ctx context.Context, service string, err error) error {
 	if err == nil || !strings.HasPrefix(service, "DynamoDB") && !timedOut(ctx) && !failedForCredentials(err) {
 		return err

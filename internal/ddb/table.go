@@ -65,7 +65,8 @@ func tableOf(in any) string {
 	return ""
 }
 
-// tableOfPart returns the table of one part of a transaction.
+// tableOfPart returns the table of one part of a transaction: an update, put, delete or condition check; "" for
+// an empty part.
 func tableOfPart(item types.TransactWriteItem) string {
 	switch {
 	case item.Update != nil:

@@ -50,7 +50,7 @@ type tracedRequest struct {
 }
 
 // addTo makes t the HTTP client and the retryer in o, for one request of the SDK, and stores those that o had
-// in t. The retryer's waits are then at most longestRetryDelay.
+// in t. The retryer's waits are then at most 400 ms.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	own := o.Retryer
@@ -61,8 +61,8 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	o.Retryer = t
 }
 
-// Do sends one try of the request. It shows the answer's date to the clock, and records whether the answer
-// has DynamoDB's marks. It returns the connection's error.
+// Do sends one HTTP request, a try of the SDK's request, and counts it. It shows the answer's date to the
+// clock, and records whether the answer has DynamoDB's marks. A failure returns the connection's error.
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
@@ -246,8 +246,9 @@ type waiting struct {
 	watched watch
 }
 
-// watchConnections returns a context in which net/http reports the connections of HTTP requests to w. It
-// returns ctx itself if the breaker has no probe.
+// watchConnections stores the breaker and the timeout in w, and returns a context in which net/http reports the
+// connections of HTTP requests to w. It does nothing, and returns ctx itself, if the breaker is nil or has no
+// probe.
 func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time.Duration) context.Context {
 	if b == nil || b.opts.Probe == nil {
 		return ctx
@@ -258,7 +259,8 @@ func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time
 	return w.ctx
 }
 
-// recordStart records the beginning of one HTTP request at the time began. gotConn then schedules its check.
+// recordStart records that one HTTP request began at the time began, without a connection yet. gotConn
+// schedules its check once it has a pooled one.
 func (w *waiting) recordStart(began time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -320,8 +322,8 @@ func abortConn(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// endWait ends the wait for an HTTP request and its scheduled check. It returns true if the request's last
-// connection was a pooled one.
+// endWait ends the wait for an HTTP request and cancels its scheduled check. It returns true if the request's
+// last connection came from the pool.
 func (w *waiting) endWait() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -331,8 +333,9 @@ func (w *waiting) endWait() bool {
 	return w.idled
 }
 
-// endWatch ends the wait on w.conn, which is not nil. w.mu must be held.
+// endWatch ends the wait on w.conn, which is not nil: it forgets the connection, leaves it open, and cancels
+// its scheduled check. w.mu must be held.
 func (w *waiting) endWatch() {
 	w.conn = nil
-	w.breaker.watchdog.cancel(&w.watched)
+	w.breaker.watchdog.cancelWatch(&w.watched)
 }

@@ -26,8 +26,8 @@ type trial struct {
 	over    chan struct{}
 }
 
-// startTrial starts a trial, which ends by itself after trialTime. The table has given that number of answers so
-// far.
+// startTrial starts a trial, in which at most 8 requests at a time go; it ends by itself after 250 ms. answers
+// is the number of answers that the table has given so far.
 func (g *gate) startTrial(answers uint64) {
 	t := &trial{answers: answers, slots: make(chan struct{}, trialRequests), over: make(chan struct{})}
 	g.trial.Store(t)

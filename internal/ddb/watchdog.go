@@ -40,8 +40,8 @@ func (d *watchdog) schedule(w *watch, turn int, due time.Time) {
 	}
 }
 
-// cancel cancels the check of a wait.
-func (d *watchdog) cancel(w *watch) {
+// cancelWatch cancels the scheduled check of a wait. It does nothing if none is scheduled.
+func (d *watchdog) cancelWatch(w *watch) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.dropWait(w)

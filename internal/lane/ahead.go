@@ -52,9 +52,9 @@ type aheads struct {
 	holding map[*Ahead]struct{}
 }
 
-// add registers an Ahead that holds tokens, so that close lets them lapse. It returns false, and does not
-// register it, once the limiter is closed.
-func (s *aheads) add(a *Ahead) bool {
+// registerAhead registers an Ahead that holds tokens, so that close lets them lapse. It returns false, and does
+// not register it, once the limiter is closed.
+func (s *aheads) registerAhead(a *Ahead) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed.Load() {
@@ -67,15 +67,15 @@ func (s *aheads) add(a *Ahead) bool {
 	return true
 }
 
-// remove unregisters an Ahead without tokens.
-func (s *aheads) remove(a *Ahead) {
+// unregisterAhead unregisters an Ahead that holds no tokens any more; without effect if it is not registered.
+func (s *aheads) unregisterAhead(a *Ahead) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.holding, a)
 }
 
-// close ends all prefetching, because the limiter closes: add returns false from then on. It lets all
-// prefetched tokens lapse.
+// close ends all prefetching, because the limiter closes: registerAhead returns false from then on. It lets all
+// prefetched tokens of the process lapse.
 func (s *aheads) close() {
 	s.mu.Lock()
 	s.closed.Store(true)
@@ -89,9 +89,9 @@ func (s *aheads) close() {
 	}
 }
 
-// Serve takes amounts from the stock, all or nothing, and queues a prefetch if little is left. r shows the last
-// image, and sent is the time of the debit in ms since Registry.Began, for PutBack. ok is false if the stock
-// lacks an amount, while others wait in line, and for a call with limits of its own.
+// Serve takes amounts from the stock, all or nothing, reports them to a.served, and queues a prefetch if little
+// is left. It returns the last image, and for PutBack the time of the debit in ms since Registry.Began. ok is
+// false if the stock lacks an amount, while others wait in line, and for limits given by the call.
 func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config) (r Result, sent int64, ok bool) {
 	if cfg.Override || a.line.Waited() {
 		return r, 0, false
@@ -109,9 +109,9 @@ func (a *Ahead) Serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 // since Registry.Began, for the age of prefetched tokens.
 type Instant struct{ MS, Elapsed int64 }
 
-// ServeNeeds serves needs that no level above counts from the stock, all or nothing, and returns the last image
-// of the bucket. It queues a prefetch if little is left. ok is false if the stock lacks an amount, if nothing
-// is needed, and while others wait in line.
+// ServeNeeds serves needs above 0, which no level above counts, from the stock, all or nothing, and returns the
+// last image of the bucket. It reports them to a.served, and queues a prefetch if little is left. ok is false
+// if the stock lacks an amount, if nothing is needed, and while others wait in line.
 func (a *Ahead) ServeNeeds(ctx context.Context, needs *plan.Needs, cfg *plan.Config, at Instant) (shown *schema.Image, ok bool) {
 	if a.line.Waited() {
 		return nil, false
@@ -140,7 +140,7 @@ func (a *Ahead) serve(ctx context.Context, asked []plan.Signed, cfg *plan.Config
 		a.reportServed(ctx, asked, a.stock.debited.IncarnationID(), sent, false)
 	}
 	if low {
-		a.queue(a.fetchOp(cfg))
+		a.queueOp(a.fetchOp(cfg))
 	}
 	a.startLapseTimer()
 	return sent, ok
@@ -157,15 +157,16 @@ func (a *Ahead) PutBack(ctx context.Context, asked []plan.Signed, r plan.Reading
 	a.startLapseTimer()
 }
 
-// reportServed reports served amounts, or their return, to a.served. mu must be held.
+// reportServed calls a.served, unless that is nil, with served amounts, the incarnation of their bucket, and
+// the time of their debit in ms since Registry.Began. back means that they were put back. mu must be held.
 func (a *Ahead) reportServed(ctx context.Context, asked []plan.Signed, of []byte, sent int64, back bool) {
 	if a.served != nil { // else it makes no garbage
 		a.served(ctx, Served{Amounts: slices.Clone(asked), Incarnation: of, Sent: sent, Back: back})
 	}
 }
 
-// queue queues an op of the stock, unless it is nil. mu must be held.
-func (a *Ahead) queue(o *Op) {
+// queueOp queues an op of the stock in the lane, unless it is nil. mu must be held.
+func (a *Ahead) queueOp(o *Op) {
 	if o != nil {
 		a.submit(o)
 	}
@@ -194,7 +195,8 @@ func (a *Ahead) bindOutcome(o *Op) *Op {
 }
 
 // bookOutcome applies the outcome of an op of the stock: prefetched tokens join the stock, and lapsed tokens
-// wait again if their write failed. Amounts with an unknown outcome count as in doubt.
+// wait again if their write failed. Amounts with an unknown outcome count as in doubt. Otherwise it starts the
+// timer that lets tokens lapse.
 func (a *Ahead) bookOutcome(o *Op, r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -205,8 +207,8 @@ func (a *Ahead) bookOutcome(o *Op, r Result) {
 	a.startLapseTimer()
 }
 
-// addToBatch adds to a batch with takes an op that takes lapsed tokens off the counter, and a prefetch if one
-// is due. It marks both as carried and returns them; nil for a batch without takes. mu must be held.
+// addToBatch adds to a batch with takes, and returns, an adjust that takes lapsed tokens off the counter, and a
+// prefetch if one is due. It marks both as carried, and returns nil for a batch without takes. mu must be held.
 func (a *Ahead) addToBatch(b *batch) (added []*Op) {
 	if len(b.takes) == 0 {
 		return nil
@@ -233,21 +235,22 @@ func (a *Ahead) learnLanded(carried []*Op, v plan.View, answer Answer) {
 	a.stock.learnLanded(carried, v.Image, answer.Image, a.among.now())
 }
 
-// startLapseTimer starts the timer that lets held tokens lapse, unless it runs or no token is held. After the
-// limiter is closed it lets all lapse at once. mu must be held.
+// startLapseTimer registers the Ahead and starts the timer that lets held tokens lapse, unless it runs or no
+// token is held. After the limiter is closed it lets all lapse at once. mu must be held.
 func (a *Ahead) startLapseTimer() {
 	if a.stock.timer != nil || !a.stock.parcels.HasTokens() {
 		return
 	}
-	if !a.among.add(a) {
+	if !a.among.registerAhead(a) {
 		a.lapseFinally()
 		return
 	}
 	a.stock.timer = time.AfterFunc(a.stock.horizon, a.lapseOld)
 }
 
-// lapseOld is the timer's function: it lets old tokens lapse, and starts the timer again while tokens are held.
-// It queues a write that takes lapsed tokens off the counter once they have waited for a horizon.
+// lapseOld is the timer's function: it lets old tokens lapse, and starts the timer again, or unregisters the
+// Ahead if no token is left. It queues a write that takes lapsed tokens off the counter once they have waited
+// for a horizon. After the limiter is closed it does nothing.
 func (a *Ahead) lapseOld() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -258,7 +261,7 @@ func (a *Ahead) lapseOld() {
 	now := a.among.now()
 	due, holds := a.stock.expire(now)
 	if !holds {
-		a.among.remove(a)
+		a.among.unregisterAhead(a)
 		return
 	}
 	if due {
@@ -271,11 +274,12 @@ func (a *Ahead) lapseOld() {
 // table does not answer. mu must be held.
 func (a *Ahead) writeLapsed() {
 	if !a.contact.Away() {
-		a.queue(a.lapsedOp())
+		a.queueOp(a.lapsedOp())
 	}
 }
 
-// lapseAll lets all prefetched tokens of the bucket lapse. It is called when the limiter is closed.
+// lapseAll lets all prefetched tokens of the bucket lapse, and queues the write that takes them off its
+// counter. It is called when the limiter is closed.
 func (a *Ahead) lapseAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

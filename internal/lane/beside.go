@@ -35,9 +35,9 @@ func (b *Beside) Tight(amounts []plan.Signed, now int64) bool {
 	return b.known.known && b.known.image != nil && plan.Tight(b.known.image, amounts, now)
 }
 
-// ReadBucket reads the bucket into its own copy of the sight, and gives the image to the lane if that rests. It
-// retries a throttled read. It also updates the lane's pause, and logs once that another implementation writes
-// the bucket.
+// ReadBucket reads the bucket into its own copy of the sight, and gives the image to the lane if that rests; an
+// error changes nothing. It retries a throttled read. It also updates the lane's pause, and logs once that
+// another implementation writes the bucket.
 func (b *Beside) ReadBucket(ctx context.Context) error {
 	l, owner := b.lane, b.owner
 	image, asked, err := b.site.ReadPatiently(ctx, b.known.hint())
@@ -103,9 +103,9 @@ type Proposal struct {
 	Returning bool
 }
 
-// Propose decides how a take would charge the bucket as a part of a transaction, and sends no write. It reads
-// the bucket if a denial, or with certain any proposal, would be from an image older than a second. refused is
-// the number of refusals of the call.
+// Propose returns a take's part of a transaction, and sends no write; Waits means that it does not fit. It
+// reads the bucket if a denial, or with certain any proposal, would be from an image older than a second.
+// refused is the number of refusals of the call.
 func (b *Beside) Propose(ctx context.Context, cfg *plan.Config, amounts []plan.Signed, model plan.Model, by Caller, refused int, certain bool) (Proposal, error) {
 	o := NewTake(ctx, amounts, cfg)
 	o.Refusals, o.Model, o.Batch = refused, model, by.Batch
@@ -199,9 +199,9 @@ func (b *Beside) RecordLoss(w *Waiter, now time.Time) {
 	LineOf(b.lane, w.batch).recordLoss([]*Waiter{w}, b.known.image, milliseconds(now))
 }
 
-// LeaveNote writes the waiter's pending note to the bucket's item, if the item still has the note that was
-// seen. It does nothing without a pending note, and never tries one twice. If the role forbids notes, the line
-// leaves none for a while.
+// LeaveNote writes the waiter's pending note, once, to the item, if that still has the note seen before; else
+// it does nothing. A resting lane gets the answer's image. If the role forbids notes, the bucket's lines leave
+// none for ten minutes.
 func (b *Beside) LeaveNote(ctx context.Context, w *Waiter) {
 	n := LineOf(b.lane, w.batch).takeNote(w)
 	if n == nil {
@@ -241,8 +241,8 @@ func (b *Beside) BookSlots(r *Result, rows plan.Rows) {
 	b.owner.SlotsOf(b.lane).grantTogether(r, rows)
 }
 
-// SlotWait returns an estimate, in ms, of the time until one of a limit's slots is free. n is the number of its
-// slots, in thousandths. The estimate is 1000 before a call has ended, and at most the hold.
+// SlotWait returns an estimate, in ms, of the time until one of a limit's n slots, in thousandths, is free. The
+// estimate is 1000 before a call has ended, and else from 50 to the hold.
 func (b *Beside) SlotWait(limit string, n int64) int64 {
 	return b.owner.SlotsOf(b.lane).wait(limit, n)
 }

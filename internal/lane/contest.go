@@ -32,7 +32,8 @@ func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls 
 	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now), Batch: w.batch}, l.contest.Lane, w.came, exact, w.amounts, line, calls)
 }
 
-// isContended reports whether waiters of other processes compete for the bucket at now.
+// isContended reports whether waiters of this line's class in other processes compete for the bucket at now, by
+// their notes and by lost tries.
 func (l *Line) isContended(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,22 +65,24 @@ func (l *Line) nextTry(w *Waiter, image *schema.Image, calls plan.Calls, exact, 
 	return try, l.contest.NextLook(h, seen, looked, w.try.Chance, now), true
 }
 
-// seeNote records the note of an image in the line's contest. n may be nil.
+// seeNote records the note of an image in the line's contest: a note of another lane makes the line compete for
+// a while. n may be nil.
 func (l *Line) seeNote(n *schema.Note, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contest = l.contest.SeeNote(n, now)
 }
 
-// recordLook records in the line's contest that the bucket was read at now, in Unix ms.
+// recordLook records in the line's contest that the bucket was read at now, in Unix ms. A head that then sees
+// plenty may try at once.
 func (l *Line) recordLook(now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.contest = l.contest.RecordLook(now)
 }
 
-// staleFor returns the age of an image in ms from which a write of takes reads the bucket first; 0 without a waiter's
-// try, and if no other process competes.
+// staleFor returns the age of an image in ms from which a write of takes reads the bucket first. It is 0 if no
+// take is of a waiter of this line's class, without an image, and if no other process competes.
 func (l *Line) staleFor(takes []*Op, image *schema.Image, now int64) int64 {
 	batch := l.first != nil
 	if image == nil || !slices.ContainsFunc(takes, func(o *Op) bool { return o.Waiter != nil && o.Batch == batch }) {
@@ -115,7 +118,7 @@ func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *sch
 }
 
 // muteNotes records in the line's contest that the process's role must not write notes, so that the line leaves
-// none for a while.
+// none for ten minutes.
 func (l *Line) muteNotes(now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -37,9 +37,9 @@ type denialMark struct {
 	window, burst int64
 }
 
-// begin records a mark as begun and returns true, or returns false if it was begun before. It forgets all other
-// marks if there are too many.
-func (d *denialMarks) begin(m denialMark) bool {
+// beginMark records a mark as begun and returns true, or returns false if it was begun before. It forgets all
+// other marks if there are 10,000.
+func (d *denialMarks) beginMark(m denialMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, is := d.begun[m]; is {
@@ -101,7 +101,8 @@ func writeDenialMark(at site, memory *Memory, hint *schema.LimitSet, limit strin
 	return ddb.DeniesAccess(a.Err)
 }
 
-// lastImage returns the last image of the bucket; nil without one.
+// lastImage returns the last known image of the bucket, of any age; nil without one, and if the bucket did not
+// exist.
 func (m *Memory) lastImage() *schema.Image {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -39,7 +39,8 @@ func (e *extras) loadOrMake() *extra {
 	return e.Load()
 }
 
-// lineOf returns the line of a class of waiters. It makes that of batch waiters at its first use.
+// lineOf returns the line of batch waiters, or without batch that of interactive waiters. It makes the line of
+// batch waiters at its first use.
 func (x *extra) lineOf(batch bool) *Line {
 	if !batch {
 		return &x.line
@@ -93,8 +94,9 @@ func (x *extra) noteStart(carried []*Op, elapsed int64) {
 	}
 }
 
-// noteLanded updates the pacer and the prefetch estimates after a landed write of ops. v is the view from which
-// it was decided, and rows its effect on the limits.
+// noteLanded updates the pacer and the prefetch estimates after a landed write of the ops carried, with the
+// answer a. v is the view from which the write was decided, and rows its effect on the limits. Without a pacer
+// or a prefetch that part is skipped.
 func (x *extra) noteLanded(carried []*Op, v plan.View, rows plan.Rows, a Answer) {
 	if p := x.pacer.Load(); p != nil {
 		p.recordWrite(rows)
@@ -112,7 +114,8 @@ func (x *extra) noteRefused() {
 	}
 }
 
-// noteDenial records a denied take in the pacer. It does nothing if the lane is not paced.
+// noteDenial records a denied take in the pacer, so that the lane need not keep to its fair part for two
+// seconds. It does nothing if the lane is not paced.
 func (x *extra) noteDenial() {
 	if p := x.pacer.Load(); p != nil {
 		p.recordDenial()
@@ -168,7 +171,8 @@ func (x *extra) recordLook(now float64) {
 	}
 }
 
-// noteLosses records in both lines that the tries of waiters came too late. image is the bucket then.
+// noteLosses records that the tries of waiters came too late, in the line of the head among them. image is the
+// bucket then; nil changes nothing.
 func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {
 	x.line.recordLoss(tried, image, now)
 	if b := x.batches.Load(); b != nil {
@@ -176,7 +180,8 @@ func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {
 	}
 }
 
-// muteNotes records in both lines that the process's role must not write notes.
+// muteNotes records in both lines that the process's role must not write notes, so that they leave none for ten
+// minutes.
 func (x *extra) muteNotes(now float64) {
 	x.line.muteNotes(now)
 	if b := x.batches.Load(); b != nil {
@@ -184,7 +189,8 @@ func (x *extra) muteNotes(now float64) {
 	}
 }
 
-// claims returns the amounts of the waiters in line. They are empty without a waiter.
+// claims returns the amounts that the waiters of both lines need, those of batch waiters apart in batches. They
+// are empty without a waiter.
 func (x *extra) claims() (c claims) {
 	if x.line.Waited() {
 		c = x.line.claims()
@@ -242,8 +248,9 @@ func (x *extra) writeWait() time.Duration {
 	return 0
 }
 
-// throttle starts or lengthens the pacing of a bucket, because a read, or a write that took trip, was
-// throttled. passed returns the time of the lanes' pacing. started means that the lane was not paced.
+// throttle records in the lane's pacer that a read, or a write that took trip, was throttled with the error
+// cause. It makes the pacer if the lane has none, and returns it; started is true then. passed returns the time
+// in µs of the lanes' pacing.
 func (x *extra) throttle(at *Bucket, passed func() int64, read bool, trip time.Duration, cause error) (p *pacer, started bool) {
 	p = x.pacer.Load()
 	if started = p == nil; started {
@@ -265,8 +272,8 @@ func (x *extra) endPacing() *pacer {
 	return p
 }
 
-// holdsSlots reports whether the process has open calls with slots of the bucket, or still knows slots of ended
-// ones.
+// holdsSlots reports whether the process has open calls with slots of the bucket, or has not yet given back
+// slots of ended ones.
 func (e *extras) holdsSlots() bool {
 	x := e.Load()
 	return x != nil && x.slots.Load() != nil && x.slots.Load().inUse.Load()
@@ -283,8 +290,8 @@ func (e *extras) longestProbe() time.Duration {
 	return e.Load().slots.Load().longestProbe()
 }
 
-// slotsWithout returns the slots of the process's open calls, but not those that adjusts end; nil without slots.
-// The lane's mutex must be held.
+// slotsWithout returns a copy of the slots of the process's open calls, as if the calls that adjusts end had
+// ended; nil without slots. The lane's mutex must be held.
 func (x *extra) slotsWithout(adjusts []*Op) *plan.InFlight {
 	if s := x.slots.Load(); s != nil {
 		return s.held.without(adjusts)
@@ -302,7 +309,7 @@ func (x *extra) othersHold(image *schema.Image) bool {
 }
 
 // noteEnd is called with each op that ends, and its result. It takes the slots of calls that an adjust ended
-// off those of the open calls. The lane's mutex must be held.
+// off those of the open calls, unless the adjust surely failed. The lane's mutex must be held.
 func (x *extra) noteEnd(o *Op, r *Result) {
 	if s := x.slots.Load(); s != nil {
 		s.noteEnd(o, r)

@@ -53,7 +53,8 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// Is matches fault.ErrUnavailable when no answer came.
+// Is reports whether target is fault.ErrUnavailable and the store gave no answer: the reason is Silent or
+// Unconfirmed.
 func (f *Failure) Is(target error) bool {
 	return target == fault.ErrUnavailable && (f.Reason == Silent || f.Reason == Unconfirmed)
 }
@@ -92,8 +93,8 @@ func unconfirmed(op string) *Failure {
 	return &Failure{Reason: Unconfirmed, Op: op, Err: errUnrecognised}
 }
 
-// silent reports whether an error means that the store gave no answer at all. Throttling
-// is an answer: it shows that the store is alive.
+// silent reports whether an error means that the store gave no answer at all; false for nil. Throttling is an
+// answer: it shows that the store is alive.
 func silent(err error) bool {
 	if err == nil { // the usual case makes no garbage
 		return false
@@ -104,7 +105,7 @@ func silent(err error) bool {
 	return errors.Is(err, fault.ErrUnavailable) && ddb.Classify(err, context.Background()).Silent
 }
 
-// hasAnswer reports whether the store answered. An error can be an answer too.
+// hasAnswer reports whether the store answered: true for nil, and for an error that came from the store.
 func hasAnswer(err error) bool {
 	return err == nil || ddb.Classify(err, context.Background()).Answered
 }

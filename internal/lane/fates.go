@@ -103,9 +103,9 @@ func (f *fates) endOps(ops []*Op, r Result) {
 	}
 }
 
-// deny adds denials of takes that do not fit a view to the fates. loses means that other processes were first,
-// so that the takes' waiters have lost a try.
-func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
+// denyTakes adds denials, with the image of a view, of takes that do not fit it to the fates. loses means that
+// other processes were first, so that the takes' waiters have lost a try.
+func (f *fates) denyTakes(v plan.View, unfit []excluded, loses bool) {
 	for _, x := range unfit {
 		if loses && x.op.Waiter != nil {
 			f.lost = append(f.lost, x.op.Waiter)
@@ -114,8 +114,8 @@ func (f *fates) deny(v plan.View, unfit []excluded, loses bool) {
 	}
 }
 
-// chooseWrite decides the write and stores it with its ops. It denies or postpones takes that do not fit; takes
-// of removed limits, adjusts into too deep debt, and ops without an effect end. If the write would carry
+// chooseWrite decides the write, with its part about money and its notes, and stores it with its ops. It denies
+// or postpones takes that do not fit, and ends ops that fail or change nothing. If the write would carry
 // nothing, it returns the takes that do not fit, undecided.
 func (t *decision) chooseWrite() []excluded {
 	b := t.batch
@@ -141,7 +141,7 @@ func (t *decision) chooseWrite() []excluded {
 		if c.Carried == 0 {
 			return left
 		}
-		t.postpone(left)
+		t.postponeTakes(left)
 	}
 	if c.Write.Kind == plan.Nothing {
 		t.endOps(carried, Result{Image: t.view.Image, Now: t.view.Now, Config: t.view.Config})
@@ -158,7 +158,8 @@ func (t *decision) chooseWrite() []excluded {
 }
 
 // sortByFate returns the carried ops. It ends ops of removed limits, adjusts into too deep debt, and prefetches
-// of scarce tokens, and leaves deferred ones for the next write. Denied takes stay for the caller.
+// of scarce tokens. It counts deferred ops as postponed and leaves them for the next write; denied takes stay
+// for the caller.
 func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 	for _, o := range ops {
 		switch o.Fate {
@@ -179,8 +180,8 @@ func (t *decision) sortByFate(ops []*Op) (carried []*Op) {
 	return carried
 }
 
-// leftTo returns a function of an op's index: the amounts that the op must leave to waiters with a lower rank.
-// Waiters that the write carries are left out. The function also chooses the op's place in the line.
+// leftTo returns a function of an op's index in ops: the amounts to leave to waiters of a lower rank outside
+// the write. The function also stores in the op the place in the line whose amounts it may take.
 func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises {
 	return func(i int) plan.Promises {
 		var carried []*Waiter
@@ -194,7 +195,8 @@ func leftTo(waiting claims, ops []*Op, r plan.Reading) func(i int) plan.Promises
 	}
 }
 
-// excludedOf converts the excluded asks of a decision to their ops.
+// excludedOf returns the ops of the excluded asks of a decision, each with the amounts before it. The indexes
+// in from are those of ops.
 func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
 	for _, x := range from {
 		unfit = append(unfit, excluded{ops[x.Ask], x.Before})
@@ -212,14 +214,14 @@ func (t *decision) denyAsSeen() (takes []*Op) {
 	}
 	v.Now = t.known.seenAt
 	fit, unfit := splitFitting(v, t.ops(), t.waiting)
-	t.deny(v, unfit, true)
+	t.denyTakes(v, unfit, true)
 	return fit[len(t.adjusts):]
 }
 
-// postpone leaves takes that do not fit for the next write, which is decided from the answer to this
-// one. A take is denied if it was postponed once and does not fit a recent image next to those before
-// it: a caller of Acquire does not wait in line.
-func (t *decision) postpone(left []excluded) {
+// postponeTakes leaves takes that do not fit for the next write, which is decided from the answer to this one.
+// A take that was postponed or refused before is denied by a recent image, because a caller of Acquire does not
+// wait in line.
+func (t *decision) postponeTakes(left []excluded) {
 	var unfit []excluded
 	recent := t.known.fresh(t.view.Now) && !t.view.Adopt
 	for _, x := range left {
@@ -230,11 +232,11 @@ func (t *decision) postpone(left []excluded) {
 		}
 		unfit = append(unfit, x)
 	}
-	t.deny(t.view, unfit, false)
+	t.denyTakes(t.view, unfit, false)
 }
 
-// splitFitting separates the ops that fit a view, in their order, from the takes that do not. It sets the fate
-// of each op.
+// splitFitting separates the takes that do not fit a view, each with the amounts before it, from all other ops,
+// in their order. It sets the fate of each op, in which a removed limit or too deep debt shows.
 func splitFitting(v plan.View, ops []*Op, waiting claims) (fit []*Op, unfit []excluded) {
 	var room [8]*plan.Ask
 	var rules plan.Rules
@@ -351,12 +353,12 @@ func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 	}
 	v := plan.View{Image: a.Image, Config: t.view.Config, Now: t.view.Now, InFlight: t.view.InFlight}
 	fit, unfit := splitFitting(v, ops, waiting)
-	t.deny(v, unfit, true)
+	t.denyTakes(v, unfit, true)
 	return fit
 }
 
-// decideAgain counts a refusal of each op and leaves the op for the next write. Ops with MaxRefusals refusals
-// end with the reason Contended.
+// decideAgain counts a refusal of each op and leaves the op for the next write. It sets t.refused, and raises
+// t.worn to the most refusals. Ops refused 24 times end with the reason Contended.
 func (t *decision) decideAgain(ops []*Op) {
 	t.refused = true
 	var exhausted []*Op

@@ -58,7 +58,8 @@ type gather struct {
 	all chan struct{}
 }
 
-// noteStart records the start of a write with a number of takes.
+// noteStart records the start of a write with a number of takes, and the time since the start of the one
+// before. Fewer than two takes are not measured.
 func (g *gather) noteStart(takes int, now time.Time) {
 	g.queued, g.sent = now.Sub(g.sent), now
 	g.counted, g.unanswered = takes > 1, takes > 1
@@ -76,8 +77,8 @@ func (g *gather) noteGrant() {
 	g.granted++
 }
 
-// recordAnswer updates the trust by the callers that came back after the last answer, and starts to count those
-// of this one.
+// recordAnswer updates the trust at the first grant of an answer. It rises if more than half the callers of the
+// last answer came back at once, else it falls. It then counts the callers of this answer.
 func (g *gather) recordAnswer(now time.Time) {
 	switch {
 	case g.granted < 2: // nothing was to be seen
@@ -105,8 +106,8 @@ func (g *gather) noteArrival(o *Op) {
 	}
 }
 
-// hurries reports whether an op must not wait for others: it is an adjust, was refused before, or has
-// little time left.
+// hurries reports whether an op must not wait for others: an adjust, one refused before, or one with less time
+// left than four writes take.
 func (g *gather) hurries(o *Op, now time.Time) bool {
 	soon := now.Add(hurryTimes * g.took)
 	deadline, bounded := o.ctx.Deadline()
@@ -126,9 +127,9 @@ func (g *gather) startWait(ops []*Op, now time.Time) <-chan struct{} {
 	return all
 }
 
-// awaitCallers lets the callers of a write of several takes come back, so that they ride in the next write and
-// not in the one after. It waits if they come back at once, and else lets other goroutines run. mu guards the
-// queue. Nobody is waited for while the writes are paced.
+// awaitCallers lets the callers of a write of several takes come back, so that they ride in the very next
+// write. It waits if they come back at once and writes are not paced; else it lets other goroutines run. mu
+// guards the queue.
 func (g *gather) awaitCallers(mu sync.Locker, q *queue, paced bool) {
 	var all <-chan struct{}
 	if !paced {
@@ -151,8 +152,8 @@ func (g *gather) endWait() {
 	}
 }
 
-// wait waits until all is closed, nothing arrives for a while, or a bound has passed. It then ends the wait for
-// the callers. mu guards the gather.
+// wait waits until all is closed, nothing arrives for a twentieth of the last write's time, or 2 ms have passed
+// since its answer. It then ends the wait for the callers. mu guards the gather.
 func (g *gather) wait(mu sync.Locker, all <-chan struct{}) {
 	mu.Lock()
 	came, quiet := g.came, g.took/quietPart

@@ -70,7 +70,8 @@ func (s *heldSlots) limit(name string) (*plan.LimitInFlight, *slotLimit) {
 	return &s.Limits[i], &s.more[i]
 }
 
-// without returns a copy of the slots, as they are once the calls that adjusts end have ended.
+// without returns a copy of the slots with fewer open ones: without the calls that adjusts end. The epochs in
+// which the bucket has the slots stay.
 func (s *heldSlots) without(adjusts []*Op) *plan.InFlight {
 	after := plan.InFlight{Incarnation: s.Incarnation, Limits: slices.Clone(s.Limits)}
 	for _, o := range adjusts {
@@ -94,7 +95,8 @@ func lacksSlots(known *sight, b *batch, open *plan.InFlight, now int64) bool {
 	return known.known && len(b.takes) == 0 && !known.fresh(now) && open.MissIn(known.image)
 }
 
-// hasLapsed reports whether the calls that began in a window have kept their slots for too long.
+// hasLapsed reports whether the calls that began in a window have kept their slots longer than allowed, so that
+// these no longer count as open. It is false for an unknown second.
 func (m *slotLimit) hasLapsed(window bucket.WindowID) bool {
 	second := secondOf(window)
 	return second > 0 && second <= m.lapsed
@@ -112,8 +114,8 @@ func secondOf(window bucket.WindowID) int64 {
 // unknownSecond is the second of slots by an image.
 const unknownSecond = 1
 
-// addOpened adds n slots of calls that begin in a second to the list by age. It does not change the number of
-// open slots.
+// addOpened adds n slots, in thousandths, of calls that begin in a second to the list by age. It does not
+// change the number of open slots.
 func (m *slotLimit) addOpened(n, second int64) {
 	if last := len(m.opened) - 1; last >= 0 && m.opened[last].second >= second {
 		m.opened[last].slots += n
@@ -122,9 +124,9 @@ func (m *slotLimit) addOpened(n, second int64) {
 	m.opened = append(m.opened, openedSlots{second, n})
 }
 
-// endCalls takes n slots of calls that have ended at a second out of the list by age, and records their
-// duration. It returns the number that was still open: calls whose slots have lapsed have none. Slots that
-// began in the window or later go first.
+// endCalls takes n slots, in thousandths, of calls that began in window off the list by age, and records their
+// duration. Slots that began then or later go first. It returns how many were on the list; 0, without a change,
+// for calls whose slots have lapsed.
 func (m *slotLimit) endCalls(n int64, window bucket.WindowID, second int64) (ended int64) {
 	if m.hasLapsed(window) {
 		return 0
@@ -168,9 +170,9 @@ type Lapsed struct {
 	Slots int64
 }
 
-// lapse ends at a second the calls that have kept their slots longer than the limit's longest time. It returns their
-// slots by limit, in thousandths. Their slots are not renewed any more.
-func (s *heldSlots) lapse(second int64) (lapsed []Lapsed) {
+// lapseCalls ends at a second the calls that have kept their slots longer than the limit's longest time. It
+// takes their slots off the open ones, so that no write renews them, and returns them by limit, in thousandths.
+func (s *heldSlots) lapseCalls(second int64) (lapsed []Lapsed) {
 	for i := range s.Limits {
 		m := &s.more[i]
 		n := int64(0)
@@ -212,9 +214,9 @@ func (s *heldSlots) hold(limit string) int64 {
 	return usualHoldMS
 }
 
-// due returns the instant, in Unix ms, of the next write for the slots alone, or of the next lapse; bucket.Never
-// without one. second is that of now.
-func (s *heldSlots) due(now, second int64) int64 {
+// nextDue returns the instant, in Unix ms, of the next write for the slots alone or, if earlier, of the next
+// lapse; bucket.Never without one. second is that of now, as secondAt counts.
+func (s *heldSlots) nextDue(now, second int64) int64 {
 	due := int64(bucket.Never)
 	earlier := func(at int64) {
 		if at != bucket.Never && (due == bucket.Never || at < due) {
@@ -239,8 +241,9 @@ func (s *heldSlots) isEmpty() bool {
 // secondAt converts a time in ms since Registry.Began to a second, which is at least 2.
 func secondAt(elapsed int64) int64 { return elapsed/1000 + unknownSecond + 1 }
 
-// bookLanded books the moves of slots by a landed write that left an image, at a second. It returns the windows
-// of the slots that calls took. Slots of another incarnation or another life of a limit are forgotten.
+// bookLanded books the moves of slots by a write that left the image after, and lists the slots that calls took
+// as opened in second. It returns the windows of these, without amounts. Slots of another incarnation or
+// another life of a limit are forgotten.
 func (s *heldSlots) bookLanded(rows plan.Rows, after *schema.Image, second int64) (taken []plan.Signed) {
 	for i := range rows {
 		moves := rows[i].Moves()
@@ -276,8 +279,9 @@ func (s *heldSlots) bookUnanswered(rows plan.Rows) {
 	}
 }
 
-// begin counts slots, above 0, as open from a second on.
-func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
+// countBegun counts slots, above 0 and in thousandths, as open from a second on. It books nothing in the
+// bucket; the next write takes them.
+func (s *heldSlots) countBegun(amounts []plan.Signed, second int64) {
 	for _, a := range amounts {
 		limit, more := s.limit(a.Name)
 		limit.Open += a.Amount
@@ -287,7 +291,7 @@ func (s *heldSlots) begin(amounts []plan.Signed, second int64) {
 
 // beginLate counts slots, above 0, of calls that were admitted before the bucket was known, as open from a second on.
 func (s *heldSlots) beginLate(amounts []plan.Signed, second int64) {
-	s.begin(amounts, second)
+	s.countBegun(amounts, second)
 	for _, a := range amounts {
 		_, more := s.limit(a.Name)
 		more.late, more.lateSince = more.late+a.Amount, second
@@ -302,26 +306,27 @@ func (s *heldSlots) endLate(amounts []plan.Signed, second int64) {
 			_, more := s.limit(a.Name)
 			a.Amount = min(a.Amount, more.late)
 			more.late -= a.Amount
-			s.end([]plan.Signed{a}, second)
+			s.countEnded([]plan.Signed{a}, second)
 		}
 	}
 }
 
-// hasLate reports whether calls are open that were counted before the bucket was known.
+// hasLate reports whether calls of a limit are open whose slots were counted before their bucket was known.
 func (s *heldSlots) hasLate(name string) bool {
 	i := slices.IndexFunc(s.Limits, func(l plan.LimitInFlight) bool { return l.Name == name })
 	return i >= 0 && s.more[i].late > 0
 }
 
-// end counts slots, above 0, of calls that have ended at a second. The next write gives them back.
-func (s *heldSlots) end(amounts []plan.Signed, second int64) {
+// countEnded takes slots, above 0 and in thousandths, of calls that have ended at a second off the open ones.
+// The next write gives them back. Slots that have lapsed are skipped.
+func (s *heldSlots) countEnded(amounts []plan.Signed, second int64) {
 	for _, a := range amounts {
 		limit, more := s.limit(a.Name)
 		limit.Open -= more.endCalls(a.Amount, a.Window, second)
 	}
 }
 
-// openSlots returns the slots of open calls at a limit, in thousandths.
+// openSlots returns the slots of open calls at a limit, in thousandths. It adds an empty entry for a new limit.
 func (s *heldSlots) openSlots(name string) int64 {
 	limit, _ := s.limit(name)
 	return limit.Open

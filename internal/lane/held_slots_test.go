@@ -18,7 +18,7 @@ func TestLateEndsEndLateSlotsAlone(t *testing.T) {
 	s := heldSlots{cfg: cfg}
 	s.endLate(slots(1), 2)
 	assert.Empty(t, s.Limits, "nothing was counted late")
-	s.begin(slots(2), 2)
+	s.countBegun(slots(2), 2)
 	s.endLate(slots(1), 3)
 	assert.EqualValues(t, 2000, s.openSlots("inflight"))
 	s.beginLate(slots(1), 4)

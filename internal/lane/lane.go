@@ -47,7 +47,8 @@ func AheadOf(l *Lane) *Ahead {
 	return nil
 }
 
-// Waiters returns the line of a class of waiters of the bucket; nil if no waiter stands in it.
+// Waiters returns the line of batch waiters of the bucket or, without batch, that of interactive waiters; nil
+// if no waiter stands in it.
 func (l *Lane) Waiters(batch bool) *Line {
 	x := l.extra.Load()
 	if x == nil {
@@ -63,14 +64,15 @@ func (l *Lane) Waiters(batch bool) *Line {
 	return line
 }
 
-// LineOf returns the line of a class of waiters of a lane's bucket. It makes an empty one at its first use.
+// LineOf returns the line of batch waiters of a lane's bucket or, without batch, that of interactive waiters.
+// It makes an empty one at its first use.
 func LineOf(l *Lane, batch bool) *Line { return l.extra.loadOrMake().lineOf(batch) }
 
 // Memo holds a limiter's value for a lane.
 type Memo struct{ Of any }
 
-// Submit queues ops, which a goroutine of the lane's own carries. If the bucket does not answer, it ends them
-// at once as not written.
+// Submit queues ops, which a goroutine of the lane's own carries, and returns at once. If the bucket does not
+// answer, it ends them as not written.
 func (l *Lane) Submit(ops ...*Op) {
 	rested := false
 	for _, o := range ops {
@@ -81,8 +83,8 @@ func (l *Lane) Submit(ops ...*Op) {
 	}
 }
 
-// enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. If it returns true,
-// the lane was at rest, and the caller must run it.
+// enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. It returns true if
+// the lane was at rest: it has marked the lane as running then, and the caller must run it.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -122,7 +124,8 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 }
 
 // GiveUp ends a caller's wait for an op with err. A queued op is withdrawn; a write in flight continues, and
-// the result is marked Pending. It does nothing if the result is known.
+// the caller gets a result marked Pending. It does nothing if the result is known, or the op is pending
+// already.
 func (l *Lane) GiveUp(o *Op, err error) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -136,10 +139,9 @@ func (l *Lane) GiveUp(o *Op, err error) {
 	}
 }
 
-// Follow accounts for a pending op when its caller goes on without the outcome. The op is not sent
-// again for its caller. A grant of a take is given back. Charges of an adjust that was not written are
-// counted, and its give-backs wait. Until the outcome is known the amounts are counted as pending; if
-// it stays unknown, they are in doubt.
+// Follow accounts for a pending op when its caller goes on without the outcome. Until that is known its amounts
+// count as pending. Then a grant is given back, an adjust that was not written becomes a pending update, and
+// amounts with an unknown outcome are in doubt.
 func (l *Lane) Follow(o *Op) {
 	l.owner.AddPending(o.Amounts)
 	ended := func(r Result) {
@@ -181,8 +183,9 @@ func (l *Lane) bookOutcome(o *Op, r Result) {
 	}
 }
 
-// GiveBack gives back the grant of an abandoned take. No caller waits for it, so amounts
-// that cannot be written wait until the bucket answers.
+// GiveBack gives back the grant of an abandoned take; granted is its result. It queues an adjust, and its
+// failed amounts become pending updates. Amounts that were only counted, without tokens, become a pending
+// update at once, and are in doubt after Close.
 func (l *Lane) GiveBack(o *Op, granted Result) {
 	if len(granted.Down) > 0 && !l.owner.GiveBackLater(l, Uncounted(granted.Down), granted.Image.IncarnationID(), granted.Model, o.cfg) {
 		l.owner.Doubt(granted.Down)
@@ -195,7 +198,8 @@ func (l *Lane) GiveBack(o *Op, granted Result) {
 	l.Submit(back)
 }
 
-// Deliver records the outcome of an op that is not in the queue, and calls its onOutcome.
+// Deliver records the outcome of an op that is not in the queue, marks it as gone, and calls its onOutcome, if
+// set.
 func (l *Lane) Deliver(o *Op, r Result) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -209,8 +213,8 @@ func (l *Lane) Carried() []*Op {
 	return l.queue.carried()
 }
 
-// unlockAndNotify releases l.mu and then runs the notices. They take locks of their own,
-// so they must not run under l.mu.
+// unlockAndNotify removes the queue's notices of outcomes, releases l.mu and then runs them. They take locks of
+// their own, so they must not run under l.mu.
 func (l *Lane) unlockAndNotify() {
 	notices := l.queue.notices
 	l.queue.notices = nil
@@ -223,9 +227,9 @@ func (l *Lane) unlockAndNotify() {
 	}
 }
 
-// Trip marks the bucket as not answering, and returns true. It answers every queued caller at once and probes
-// the bucket in the background; nobody queues until it answers. It does nothing if the bucket is already
-// silent, and returns false after Close.
+// Trip marks the bucket as silent because of cause, answers every queued caller at once, and probes the bucket
+// in the background. Nobody queues until it answers. It returns true, also if the bucket was already silent;
+// after Close it changes nothing and returns false unless it was.
 func (l *Lane) Trip(cause error) bool {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -241,7 +245,7 @@ func (l *Lane) Trip(cause error) bool {
 }
 
 // recover probes the bucket until it answers, logs that, and lets callers queue again. It wakes the heads of
-// the lines.
+// the lines. After Close it logs nothing.
 func (l *Lane) recover() {
 	defer l.owner.Stopped()
 	if l.site().probe(l.extra.longestProbe) {

@@ -58,10 +58,9 @@ type step struct {
 	silent bool
 }
 
-// bindToSlot decides how the tries of a give-back recognise each other. It is sent again only if every try
-// requires the slot to hold this client's own last write, so that it lands once. A take is sent again on
-// the condition that the slot does not show an earlier try; if it lands twice all the same, it counts
-// twice, which is safe. image is the basis of the write, and own the last write.
+// bindToSlot sets the condition of a give-back's tries on the op slot. own is this client's last write, and
+// image the basis of the write. If image shows own in the slot, each try requires it there still, so that
+// retries land once; otherwise the give-back is not sent again.
 func (d *delivery) bindToSlot(image *schema.Image, own *lastOp) {
 	if image != nil {
 		d.slotBefore = image.Op.Bytes()
@@ -79,8 +78,9 @@ func (d *delivery) nextOp() schema.Op {
 	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
 }
 
-// bookTry books the answer to a try, which took the given time. It returns the answer, corrected if an earlier
-// try landed, and the next step.
+// bookTry books the answer to a try, which took the given time. It returns the answer with the number of tries,
+// as landed if an earlier try landed, and the next step. A take with an unanswered try is sent again only while
+// the slot shows none of its tries.
 func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	a.Tries = d.try + 1
 	trips := false
@@ -118,7 +118,7 @@ func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 }
 
 // countFailure counts a failed try, and reports whether the bucket does not answer. One unanswered request of
-// full time, or MaxUnconfirmed fast ones in a row, mean that; an answer ends the row.
+// 250 ms or more, or three fast ones in a row, mean that; an answer ends the row.
 func (d *delivery) countFailure(err error, took time.Duration) bool {
 	if !silent(err) {
 		if hasAnswer(err) {
@@ -148,7 +148,8 @@ func (d *delivery) recognise(a Answer) Answer {
 	return a
 }
 
-// asUnconfirmed returns a with the verdict Unconfirmed if an earlier try got no answer, and else unchanged.
+// asUnconfirmed returns a as Unconfirmed, with the number of tries that may land besides, if an earlier try got
+// no answer; else unchanged.
 func (d *delivery) asUnconfirmed(a Answer) Answer {
 	if d.unanswered > 0 {
 		a.Verdict, a.hidden = ddb.Unconfirmed, d.hiddenTries()
@@ -177,7 +178,8 @@ func (d *delivery) outcomeIn(image *schema.Image, err error) Answer {
 	return Answer{Verdict: ddb.Unconfirmed, Image: image, Seen: true, Err: unconfirmed(writeBucket), hidden: d.hiddenTries()}
 }
 
-// unsent returns the answer to a delivery that ends because its bucket does not answer.
+// unsent returns the answer to a delivery that ends because its bucket does not answer: Unsent, with the reason
+// Silent and the number of tries.
 func (d *delivery) unsent() Answer {
 	return Answer{Verdict: ddb.Unsent, Err: silence(ErrTripped), Tries: d.try}
 }
@@ -215,8 +217,9 @@ type lastOp struct {
 	id    [idLength]byte
 }
 
-// set copies an id into l, which is known from then on. An id of another length makes it unknown.
-func (l *lastOp) set(id []byte) {
+// setID copies the id of a write into l, which is known from then on. An id of another length, such as nil,
+// makes it unknown.
+func (l *lastOp) setID(id []byte) {
 	if l.known = len(id) == idLength; l.known {
 		copy(l.id[:], id)
 	}

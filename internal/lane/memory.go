@@ -37,8 +37,8 @@ func (m *Memory) Seed(image *schema.Image, asked Asked) {
 	}
 }
 
-// Observe gives a resting lane the image of a transaction, or of a read outside the lane's own work. It
-// does nothing if the lane has seen the answer to a later request.
+// Observe gives a resting lane the image of a transaction, or of a read outside its own work, and wakes the
+// heads of its lines. It does nothing while the lane works, or has seen a later answer.
 func (m *Memory) Observe(image *schema.Image, asked Asked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -47,8 +47,8 @@ func (m *Memory) Observe(image *schema.Image, asked Asked) {
 	}
 }
 
-// ObserveLook gives a resting lane the image of a look for a waiter, as Observe does, and notes whether other
-// processes have used the bucket since its last image.
+// ObserveLook gives a resting lane the image of a look for a waiter, as Observe does. It marks the bucket as
+// shared if others used it meanwhile, and records the look in the contests.
 func (m *Memory) ObserveLook(image *schema.Image, asked Asked) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,7 +71,7 @@ func (m *Memory) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	return m.extra.Load().leftTo(rank, r)
 }
 
-// Contended reports whether waiters of a class of other processes compete for the bucket at now.
+// Contended reports whether other processes' waiters of a class compete for the bucket at now.
 func (m *Memory) Contended(now time.Time, batch bool) bool {
 	x := m.extra.Load()
 	return x != nil && x.lineOf(batch).isContended(now)
@@ -122,8 +122,8 @@ func (m *Memory) MarkRefilled() {
 	}
 }
 
-// NoteWriters updates the estimate of other writers from the answer to a write, and marks the bucket as scarce
-// if it refused the write. It ignores writes that neither landed nor were refused.
+// NoteWriters updates the estimate of other writers from the answer to a write. A refused write marks the
+// bucket as scarce, a landed one unmarks it, and others count for nothing.
 func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) {
 	if v != ddb.Landed && v != ddb.Refused {
 		return
@@ -133,8 +133,8 @@ func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) 
 	m.sight.learnCrowding(w, v == ddb.Landed, image, m.access.NowMS())
 }
 
-// replace installs an image at now, in Unix ms, and takes over the pause that it shows. It wakes the heads of
-// the lines. mu must be held.
+// replace installs an image at now, in Unix ms, with its pause and others' slots, and wakes the heads of the
+// lines. After a refill by hand the image is stale at once; mu must be held.
 func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	m.sight.replace(image, asked, now, m.access.Tick)
 	if image != nil && (image.PausedUntil() != 0 || m.Pause.known.Load() != nil) {
@@ -152,9 +152,8 @@ func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	}
 }
 
-// learn installs the image from an answer to one of the lane's own requests, decided at asked. ours is
-// the change of each limit by this write. It returns true if another implementation wrote the bucket. mu must
-// be held.
+// learn installs the image from an answer to one of the lane's own requests, decided at asked. Changes beside ours mark
+// the bucket as shared. It returns true if another implementation wrote the bucket; mu must be held.
 func (m *Memory) learn(image *schema.Image, asked, now int64, ours plan.Rows) (foreign bool) {
 	if s := &m.sight; s.known {
 		if plan.Shared(s.image, image, ours) {
@@ -166,8 +165,8 @@ func (m *Memory) learn(image *schema.Image, asked, now int64, ours plan.Rows) (f
 	return foreign
 }
 
-// learnRead installs the image of the lane's own read. It returns a copy of the new sight, and whether
-// another implementation wrote the bucket.
+// learnRead installs the image of the lane's own read, nil without a bucket, and records the look. It returns a copy of
+// the new sight, and whether another implementation wrote the bucket. It takes mu.
 func (m *Memory) learnRead(image *schema.Image, asked Asked) (known sight, foreign bool) {
 	now := m.access.NowMS()
 	m.mu.Lock()
@@ -192,12 +191,12 @@ func (m *Memory) noteDenial() {
 func (m *Memory) ForgetOwnWrite() {
 	m.mu.Lock() // after the running goroutine has rested
 	defer m.mu.Unlock()
-	m.learnt.own.set(nil)
+	m.learnt.own.setID(nil)
 }
 
-// Recall decides a take from the last image: r.Denied means a denial, which it records. A take that fits must
-// still ask the bucket, as nothing is granted from memory. ok is false if the image cannot decide: it is too
-// old, lacks a limit, or may miss a give-back of this process.
+// Recall decides a take from the last image, which r has: r.Denied means a denial, which it records. A take
+// that fits must still ask the bucket. ok is false if the image is too old, lacks a limit, or may miss a
+// give-back of this process.
 func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now int64) (r Result, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -230,9 +229,9 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now 
 	return r, true
 }
 
-// Denies decides as Recall does, but only takes from token buckets without a line, and records a denial. It
-// returns the denying image, nil if the image does not deny, and the outlooks of the needs. The lane's lock
-// guards last, which must belong to cfg.
+// Denies decides as Recall does, for needs of token buckets only; it records a denial, and returns the denying
+// image with the outlooks. The image is nil without a denial, and while callers wait or an adjust is queued.
+// The lane's lock guards last, which must belong to cfg.
 func (m *Memory) Denies(needs *plan.Needs, cfg *plan.Config, last *plan.Denial, now int64) (image *schema.Image, ahead [plan.MostNeeds]bucket.Outlook) {
 	if x := m.extra.Load(); x != nil && x.line.Waited() {
 		return nil, ahead
@@ -285,8 +284,8 @@ type sight struct {
 	crowding plan.Crowding
 }
 
-// replace installs the image of an answer at now. tick numbers the first image with a new
-// configuration.
+// replace installs the image of an answer at now, in Unix ms; asked is the instant and order of its request.
+// tick returns the next tick, which it stores for the first image with a new configuration.
 func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func() int64) {
 	if !s.known || s.image == nil || image == nil || string(s.image.Fingerprint) != string(image.Fingerprint) {
 		s.seenTick, s.since = tick(), uint32(now) //nolint:gosec // the low bits
@@ -324,8 +323,8 @@ func (s *sight) assume(before, after *schema.Image, now int64, tick func() int64
 // drop forgets the image, so that the bucket is read before its next write.
 func (s *sight) drop() { s.known, s.seenAt = false, 0 }
 
-// fresh reports whether the image is recent enough to deny from. A slot may come back at any time, so an image
-// with slots is recent for a shorter time.
+// fresh reports whether the image may deny at now: it is at most a second old, or 50 ms with slots, which may
+// come back at any time. It is false for a stale image.
 func (s *sight) fresh(now int64) bool {
 	most := int64(plan.MemoryMS)
 	if s.image != nil && s.image.Set.Slots {
@@ -347,7 +346,7 @@ func (s *sight) isLow(ops []*Op) bool {
 	return slices.ContainsFunc(ops, func(o *Op) bool { return plan.Low(s.image, o.cfg.Enforced(o.Amounts), s.crowding.Heard) })
 }
 
-// seenFor returns the time since the first image with the current configuration, in ms.
+// seenFor returns the time from the first image with the current configuration to now, in ms.
 func (s *sight) seenFor(now int64) uint32 { return uint32(now) - s.since } //nolint:gosec // the low bits
 
 // isCurrent reports whether the bucket exists and was written with a configuration, which may be nil.
@@ -370,7 +369,7 @@ func (s *sight) isOfLibrary() bool {
 	return s.image != nil && s.image.Fingerprint != nil && s.image.HasRefilled
 }
 
-// compare compares a newly read configuration with the bucket's. A nil configuration counts as older.
+// compare returns the relation of a new configuration to the bucket's. A nil configuration counts as older.
 func (s *sight) compare(cfg *plan.Config) plan.Standing {
 	if cfg == nil {
 		return plan.Older
@@ -389,7 +388,7 @@ func (s *sight) learnCrowding(w *plan.Write, landed bool, image *schema.Image, n
 	s.crowding = s.crowding.After(plan.EvidenceOf(w, landed, image, now), w.Guess, now)
 }
 
-// hint returns the set of limits that an answer will probably show; nil without an image.
+// hint returns the last image's limits, which an answer will probably show again; nil without an image.
 func (s *sight) hint() *schema.LimitSet {
 	if s.image == nil {
 		return nil
@@ -432,8 +431,8 @@ const (
 	PauseMargin = time.Second
 )
 
-// LatestPause returns the latest end of a pause that a process accepts at now, in Unix ms. A wrong
-// clock wrote a later one.
+// LatestPause returns the latest end of a pause that a process accepts at now, both in Unix ms: 31 s later. A
+// wrong clock wrote a later one.
 func LatestPause(now int64) int64 { return now + (MostPause + PauseMargin).Milliseconds() }
 
 // Pause is the end of a bucket's pause, as far as this process knows. The zero value is not paused. It
@@ -447,7 +446,7 @@ type knownPause struct {
 	shown int64
 }
 
-// Until returns the end in Unix ms; 0 if the bucket is not paused.
+// Until returns the known end of the pause in Unix ms, perhaps past; 0 without one.
 func (p *Pause) Until() int64 {
 	if known := p.known.Load(); known != nil {
 		return known.until
@@ -455,7 +454,8 @@ func (p *Pause) Until() int64 {
 	return 0
 }
 
-// change replaces the known pause with next's. It returns false, and changes nothing, if next does.
+// change replaces the known pause with the result of next, and returns true. If next returns false, it changes
+// nothing and returns false. It calls next again if the pause changed meanwhile.
 func (p *Pause) change(next func(knownPause) (knownPause, bool)) bool {
 	for {
 		at, was := p.known.Load(), knownPause{}
@@ -478,7 +478,7 @@ func (p *Pause) Raise(until, margin int64) bool {
 	return p.change(func(k knownPause) (knownPause, bool) { return knownPause{until, k.shown}, k.until+margin < until })
 }
 
-// Lift ends the pause.
+// Lift ends the pause in this process. An image with another end may start it again.
 func (p *Pause) Lift() {
 	p.change(func(k knownPause) (knownPause, bool) { return knownPause{0, k.shown}, k.until != 0 })
 }

@@ -19,7 +19,8 @@ type models struct {
 	log     *slog.Logger
 }
 
-// areForbidden reports whether writes leave out units and counters by model.
+// areForbidden reports whether writes leave out units and counters by model now: LeaveOut was called within the
+// last ten minutes.
 func (m *models) areForbidden() bool {
 	until := m.until.Load()
 	return until != 0 && m.elapsed() < until

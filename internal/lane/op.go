@@ -104,7 +104,8 @@ type Result struct {
 	Down []plan.Signed
 }
 
-// InWindows reports whether written limits are in windows, because they are quotas, or were.
+// InWindows reports whether limits of the result may have a window, because the image has quotas or slots, or
+// landedIn lists windows.
 func (r *Result) InWindows() bool { return len(r.landedIn) > 0 || r.Image != nil && !r.Image.Plain }
 
 // Window returns the written window of a limit; 0 if the bucket lacks it.
@@ -117,7 +118,8 @@ func (r *Result) Window(limit string) bucket.WindowID {
 	return plan.WindowOf(r.Image, limit)
 }
 
-// NewTake makes an op that takes amounts under a configuration, all or nothing.
+// NewTake makes an op that takes amounts under a configuration, all or nothing, for a caller who does not wait
+// in line. It queues nothing.
 func NewTake(ctx context.Context, amounts []plan.Signed, cfg *plan.Config) *Op {
 	return &Op{ctx: ctx, Ask: plan.Ask{Take: true, Amounts: amounts}, charges: true, cfg: cfg, Rank: LastRank, Done: make(chan struct{})}
 }
@@ -136,15 +138,16 @@ func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, c
 	return o
 }
 
-// newTending makes an op of no caller, without amounts, whose write moves slots of the process.
+// newTending makes an adjust without amounts and without a caller, for a write that moves slots of the process.
+// Nobody learns its outcome.
 func newTending(ctx context.Context, cfg *plan.Config) *Op {
 	o := NewAdjust(ctx, nil, nil, cfg)
 	o.charges, o.onOutcome = true, func(Result) {}
 	return o
 }
 
-// NewPending makes an op for a take of a transaction with an unknown outcome. beyond is the part that is only
-// counted.
+// NewPending makes an op, marked as pending, for a take of a transaction with an unknown outcome. beyond is the
+// part of amounts that is only counted.
 func NewPending(ctx context.Context, amounts, beyond []plan.Signed, cfg *plan.Config) *Op {
 	o := NewTake(ctx, amounts, cfg)
 	o.Down = beyond
@@ -178,7 +181,7 @@ func (o *Op) GivesBack() bool { return o.refunds || o.lapses }
 // isAbandonedTake reports whether the op is a take without a caller any more.
 func (o *Op) isAbandonedTake() bool { return o.Take && o.abandoned.Load() }
 
-// charged returns the amounts above 0 of the op.
+// charged returns a new list of the op's amounts above 0, with its lapsed tokens subtracted.
 func (o *Op) charged() []plan.Signed {
 	return slices.DeleteFunc(plan.Plus(o.Amounts, o.Late), func(a plan.Signed) bool { return a.Amount <= 0 })
 }
@@ -191,8 +194,8 @@ func (o *Op) Outcome() (Result, bool) {
 	return Result{}, false
 }
 
-// refundOf returns a new adjust that gives back r's charge for this take. Amounts that were only counted are
-// left out.
+// refundOf returns a new adjust, not queued, that gives back the charge of this take's result r in the windows
+// of that. Amounts that were only counted are left out.
 func (o *Op) refundOf(r Result) *Op {
 	charged := o.Amounts
 	if len(r.Down) > 0 {
@@ -238,15 +241,15 @@ func (o *Op) Cause() error {
 	return nil
 }
 
-// refundsOtherIncarnation reports whether the op gives tokens back to another incarnation of the bucket
-// than the one in the image.
+// refundsOtherIncarnation reports whether the op gives tokens back to another incarnation of the bucket than
+// the one in the image, which must not be nil. It is false if the give-back is dropped.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
 	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.IncarnationID())
 }
 
-// isUnplaced reports whether the image cannot place a give-back of the op. The image shows another
-// incarnation or no bucket, lacks the limit, or shows an earlier window of the quota. It may be older
-// than the grant, because a transaction's answer shows no image.
+// isUnplaced reports whether the image, nil for a missing bucket, lacks the incarnation or limit of the op's
+// give-back, or shows an earlier window. It may be older than the grant, because a transaction's answer shows
+// no image. Slots are always placed.
 func (o *Op) isUnplaced(m *schema.Image) bool {
 	if o.refundsOtherIncarnation(m) {
 		return true

@@ -84,27 +84,31 @@ func (p *pacer) recordThrottling(read bool, trip time.Duration, cause error) {
 	})
 }
 
-// recordStart records the start of a write in the pacing.
+// recordStart records the start of a write now: the interval to the next write counts from it, and a pause
+// ends.
 func (p *pacer) recordStart() { p.change(plan.Pacing.RecordStart) }
 
-// recordRefusal records a refused write in the pacing.
+// recordRefusal records a refused write: the next write may start at once.
 func (p *pacer) recordRefusal() { p.change(plan.Pacing.RecordRefusal) }
 
-// recordDenial records in the pacing a take that the lane denied.
+// recordDenial records a take that the lane denied: for two seconds the lane need not keep to its fair part of
+// the partition.
 func (p *pacer) recordDenial() { p.change(plan.Pacing.RecordDenial) }
 
-// recordWrite records the effect of the lane's own landed write in the pacing.
+// recordWrite adds the sums s of the lane's own landed write to this lane's consumption, from which its fair
+// part is computed.
 func (p *pacer) recordWrite(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.RecordWrite(s) })
 }
 
-// recordMaintenance records the effect of a write outside the lane's own work in the pacing. It does not count
-// as traffic.
+// recordMaintenance records the sums s of a write outside the lane's own work, so that they do not count as
+// traffic now.
 func (p *pacer) recordMaintenance(s plan.Rows) {
 	p.change(func(of plan.Pacing, _ int64) plan.Pacing { return of.RecordMaintenance(s) })
 }
 
-// recordImage records the image of an answer in the pacing.
+// recordImage updates the averages of consumption by an answer's image, nil if the bucket does not exist. It
+// ends the row of throttled requests.
 func (p *pacer) recordImage(image *schema.Image) {
 	p.change(func(of plan.Pacing, now int64) plan.Pacing { return of.RecordImage(image, now) })
 }

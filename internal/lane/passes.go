@@ -52,11 +52,11 @@ type parkedLane struct {
 	granted chan struct{}
 }
 
-// NewPasses returns passes for at least fewest turns in flight.
+// NewPasses returns passes for fewest turns in flight, or more if turns stay fast.
 func NewPasses(fewest int) *Passes { return &Passes{bound: bound{fewest: fewest}} }
 
-// takePass takes a pass for the next turn of a lane. It returns false if no pass is free or other lanes are
-// parked; this lane has to be parked then.
+// takePass takes a pass for the next turn of the lane l, and counts it as held. It returns false, and takes
+// none, if no pass is free or other lanes are parked; this lane has to be parked then.
 func (p *Passes) takePass(l any) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,8 +169,9 @@ type bound struct {
 // most returns the most turns that may be in flight: the fewest, and the learnt number above them.
 func (b *bound) most() int { return b.fewest + int(b.more) }
 
-// learnTurn updates the bound by the duration of a turn with a write. among is the number of turns in flight at
-// its start; if that is at most fewest, the usual time is updated too.
+// learnTurn raises the bound a little after a turn with a write. It lowers it four times as far if that took
+// over one and a half usual times. If among, the turns in flight at its start, is at most fewest, it updates
+// the usual time first.
 func (b *bound) learnTurn(took time.Duration, among int) {
 	if among <= b.fewest {
 		switch step := time.Duration(usualStep * float64(b.usual)); {

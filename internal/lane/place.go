@@ -22,7 +22,8 @@ type place struct {
 	since int64
 }
 
-// isOver reports whether the place has kept its amounts long enough.
+// isOver reports whether the place has kept its amounts for more than 100 ms at now, in Unix ms. It is false
+// while they are not there yet.
 func (p *place) isOver(now int64) bool { return p.since > 0 && now-p.since > placeKept }
 
 // LeavePlace leaves a place with amounts for a denied Acquire, at its rank in the line. It does nothing if the
@@ -36,7 +37,8 @@ func (l *Line) LeavePlace(rank uint64, amounts []plan.Signed) {
 	}
 }
 
-// dropPlace removes a place, because an Acquire has its amounts.
+// dropPlace removes a place, because a landed take has its amounts. It does nothing if the line lacks the
+// place.
 func (l *Line) dropPlace(p *place) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,11 +75,12 @@ func (l *Line) placeClaims() (all []placeClaim) {
 	return all
 }
 
-// isKeptOver reports whether the place has kept its amounts long enough.
+// isKeptOver reports whether the place had kept its amounts for more than 100 ms at now, in Unix ms. It is
+// false if they were not there yet.
 func (p *placeClaim) isKeptOver(now int64) bool { return p.since > 0 && now-p.since > placeKept }
 
-// placeFor returns the first place with at least the amounts of an Acquire. It skips places that are over or in
-// used, and returns nil without such a place.
+// placeFor returns the first place that has at least the amounts of an Acquire, of each limit. It skips places
+// that are over at now and those in used, and returns nil without such a place.
 func (c *claims) placeFor(amounts []plan.Signed, used []*place, now int64) *placeClaim {
 	for i := range c.places {
 		p := &c.places[i]

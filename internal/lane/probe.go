@@ -58,7 +58,8 @@ func (s site) awaitTable(longest func() time.Duration) {
 	}
 }
 
-// AnswersNow probes the bucket once, and reports whether DynamoDB answered. It writes nothing.
+// AnswersNow probes the bucket once, and reports whether DynamoDB answered; an error can be an answer. It
+// writes nothing, and does not update the contact.
 func (s site) AnswersNow(ctx context.Context) bool {
 	return hasAnswer(guard.Apart(func() error { return s.access.Store.Probe(ctx, s.Key()) }))
 }

@@ -38,8 +38,8 @@ func (q *queue) hasAdjusts() bool {
 	return slices.ContainsFunc(q.ops, func(o *Op) bool { return !o.Take })
 }
 
-// deliverResult gives an op its result and wakes its caller. If no caller waits, it records the outcome, and
-// queues the notice of it.
+// deliverResult gives an op its result, marks it as done and wakes its caller. If no caller waits, it records
+// the outcome instead, and queues the notice of it.
 func (q *queue) deliverResult(o *Op, r Result) {
 	if o.state.Load() == opPending || o.onOutcome != nil {
 		q.recordOutcome(o, r)
@@ -54,8 +54,8 @@ func (q *queue) deliverResult(o *Op, r Result) {
 // endUnwritten ends an op that was surely not written, with err as its result.
 func (q *queue) endUnwritten(o *Op, err error) { q.deliverResult(o, Result{Err: err}) }
 
-// answerPending answers the caller of an op in flight with err: the result is Pending, because its write may
-// land. An op that the write has nothing of ends as not written. It does nothing if nobody waits.
+// answerPending answers the caller of an op in flight with err: the result is Pending and Unconfirmed, because
+// its write may land. An op that the write has nothing of ends as not written. It does nothing if nobody waits.
 func (q *queue) answerPending(o *Op, err error) {
 	switch {
 	case o.onOutcome != nil: // nobody waits for it
@@ -68,8 +68,8 @@ func (q *queue) answerPending(o *Op, err error) {
 	}
 }
 
-// recordOutcome stores the outcome of an op whose caller no longer waits, and queues the notice that calls its
-// onOutcome.
+// recordOutcome stores the outcome of an op whose caller no longer waits, and marks the op as gone. It queues
+// the notice that calls its onOutcome, if it has one.
 func (q *queue) recordOutcome(o *Op, r Result) {
 	onOutcome := o.onOutcome
 	r.Dropped, r.Down, r.Model = o.Dropped, o.Down, o.Model
@@ -116,7 +116,7 @@ func (q *queue) answerAll(err error) {
 	q.removeEnded()
 }
 
-// removeEnded removes the ops that have ended.
+// removeEnded removes the ops that are done or gone from the queue, and from the number of riding ops.
 func (q *queue) removeEnded() {
 	q.ops = slices.DeleteFunc(q.ops, func(o *Op) bool {
 		ended := o.state.Load() >= opDone
@@ -186,8 +186,8 @@ func (b *batch) first() *Op {
 	return b.adjusts[0]
 }
 
-// findUnplaced returns whether image, the bucket as last seen, lacks the bucket, limit or window that some
-// give-backs of the batch belong to, and whether one of these was in no refused write yet.
+// findUnplaced reports whether image, nil for a missing bucket, lacks the incarnation, limit or window of some
+// give-backs of the batch. untried means that one of them was in no refused write yet.
 func (b *batch) findUnplaced(image *schema.Image) (unplaced, untried bool) {
 	for _, o := range b.adjusts {
 		if o.isUnplaced(image) {
@@ -211,8 +211,8 @@ func limitAdjusts(adjusts []*Op) (carried, later []*Op) {
 	return adjusts, nil
 }
 
-// chargesUnknownLimit reports whether the batch charges a configured limit that the
-// image does not have.
+// chargesUnknownLimit reports whether the batch charges a limit that cfg has and the image, which may be nil,
+// lacks. Give-backs do not count.
 func (b *batch) chargesUnknownLimit(image *schema.Image, cfg *plan.Config) bool {
 	charges := func(o *Op) bool {
 		return slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
@@ -240,9 +240,9 @@ func sameConfig(a, b *plan.Config) bool {
 	return a == b || string(a.Fingerprint) == string(b.Fingerprint) && a.Override == b.Override && a.Shadow == b.Shadow
 }
 
-// nextBatch returns the batch of the next write: all adjusts, and the takes with the configuration of the
-// oldest one. It marks these ops as carried; they stay in the queue until they end. adjustsOnly leaves out the
-// takes if there are adjusts; something must be queued.
+// nextBatch returns the batch of the next write: all adjusts, also riding ones, and the takes with the
+// configuration of the oldest one. It marks these ops as carried; they stay in the queue until they end.
+// adjustsOnly leaves out the takes if there are adjusts; something must be queued.
 func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 	if q.riding > 0 { // the batch has all adjusts
 		q.stopRiding()

@@ -124,14 +124,15 @@ func (s *Registry) SumPendingUpdates() (buckets int, amounts []plan.Signed) {
 	return buckets, plan.Plus(amounts, s.sumPending())
 }
 
-// Flush lets all prefetched tokens lapse, and writes the pending updates until ctx ends. It writes nothing if
-// the table answers neither calls nor one more probe.
+// Flush ends all prefetching, lets all prefetched tokens lapse, and writes the pending updates until ctx ends.
+// It writes nothing if the table answers neither calls nor one more probe.
 func (s *Registry) Flush(ctx context.Context) {
 	s.aheads.close()
 	s.told.drain(ctx)
 }
 
-// Of returns the lane of a bucket, and makes it if the process has none.
+// Of returns the lane of a bucket. If the process has none, it makes it, with a prefetch if the resource has a
+// horizon; another lane at rest may be evicted then.
 func (s *Registry) Of(entity, resource string) *Lane {
 	key := bucketKey{entity, resource}
 	if l := s.byKey.Get(key); l != nil { // the usual case makes no closure
@@ -150,7 +151,8 @@ func (s *Registry) Of(entity, resource string) *Lane {
 	})
 }
 
-// Memo returns the value that the limiter stored for a bucket. It is nil for a bucket without one.
+// Memo returns the value that the limiter stored in a bucket's lane; nil without one or without a lane. It
+// makes no lane, and does not count as a use of it.
 func (s *Registry) Memo(entity, resource string) any {
 	if l := s.byKey.GetUncounted(bucketKey{entity, resource}); l != nil {
 		if memo := l.Memo.Load(); memo != nil {
@@ -160,16 +162,16 @@ func (s *Registry) Memo(entity, resource string) any {
 	return nil
 }
 
-// MarkRefilled marks the bucket's image as stale in its lane, if there is one, because this process has filled
-// the bucket by hand.
+// MarkRefilled marks the bucket's image as stale and wakes its waiting heads, because this process has filled
+// the bucket by hand. It does nothing if the bucket has no lane.
 func (s *Registry) MarkRefilled(entity, resource string) {
 	if l := s.byKey.Get(bucketKey{entity, resource}); l != nil {
 		l.Memory.MarkRefilled()
 	}
 }
 
-// Answers reports whether a bucket and its table answer. It probes a bucket that is only suspected, because
-// perhaps no caller asks it.
+// Answers reports whether a bucket and its table answer. It probes a bucket that is only suspected, and waits
+// for that, because perhaps no caller asks it; an answer ends the suspicion.
 func (s *Registry) Answers(l *Lane) bool {
 	c := &l.Contact
 	if !c.Away() && c.Suspected() && l.site().AnswersNow(s.life) {
@@ -178,14 +180,15 @@ func (s *Registry) Answers(l *Lane) bool {
 	return !c.Away() && !c.Suspected() // a caller may have asked meanwhile
 }
 
-// NewWaiter makes a waiter that came at an instant and ranks behind all waiters made so far. batch means that it is a
-// batch call.
+// NewWaiter makes a waiter that came at an instant and ranks behind all waiters and places made so far. It
+// stands in no line yet; batch means that it is a batch call.
 func (s *Registry) NewWaiter(came time.Time, batch bool) *Waiter {
 	return NewWaiter(s.Ranks.Add(1), came, batch)
 }
 
 // Count queues signed amounts for the counter of a lane's bucket, not for its tokens; they are written once it
-// answers. Slots are counted at once in the process's open calls. It returns false if the limiter is closed.
+// answers. Amounts that find no room are dropped and logged. Slots are counted at once in the process's open
+// calls; it returns false if the limiter is closed.
 func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool {
 	inFlight, amounts := plan.SplitInFlight(amounts)
 	if len(inFlight) > 0 {
@@ -194,7 +197,7 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
 	return s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.charged = plan.Quotas{Config: cfg, Now: now}.AddCharges(w.charged, amounts)
-		return w.count(amounts)
+		return w.addCounts(amounts)
 	})
 }
 
@@ -205,7 +208,7 @@ func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, en
 	key := toldKey{bucketKey{entity, resource}, true, by}
 	return s.told.addUpdates(key, nil, slices.Concat(amounts, ended), func(w *untold) []plan.Signed {
 		w.ended = plan.Plus(w.ended, ended)
-		return w.count(amounts)
+		return w.addCounts(amounts)
 	})
 }
 

@@ -31,18 +31,18 @@ type rider struct {
 	until time.Time
 }
 
-// Ride queues a give-back that nobody waits for. It rides in the next write of its bucket, or is written after
-// rideFor. It is written at once if it also charges, if somebody waits for its tokens or slots, if 32 ops ride,
-// and after Close.
+// Ride queues a give-back that nobody waits for, to ride in the next write of its bucket, or to be written
+// after 20 ms. It is written at once if it also charges, if somebody waits for its tokens or slots, if 32 ops
+// ride, and after Close. If the bucket is silent, it ends as not written.
 func (r *riders) Ride(l *Lane, o *Op) {
-	if o.charges || !r.add(l, o) {
+	if o.charges || !r.queueRider(l, o) {
 		l.Submit(o)
 	}
 }
 
-// add queues a rider without a write for it. It returns false, and does not queue it, if the op must be written
-// at once.
-func (r *riders) add(l *Lane, o *Op) bool {
+// queueRider queues a give-back in its lane without starting a write for it. It returns false, and does not
+// queue it, if the op must be written at once.
+func (r *riders) queueRider(l *Lane, o *Op) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.Contact.silent() || l.queue.riding == mostRiding || l.Waiters(false) != nil || l.Waiters(true) != nil || l.Memory.sight.isWaitedFor(l.owner.NowMS()) || !r.scheduleRider(l, o) {
@@ -63,8 +63,8 @@ func (s *sight) isWaitedFor(now int64) bool {
 	return plan.Contest{}.SeeNote(s.image.Notes.Interactive, at).SeeNote(s.image.Notes.Batch, at).IsContended(at)
 }
 
-// scheduleRider adds a rider to the list, with its end after rideFor, and starts the timer for the first one.
-// It returns false after Close.
+// scheduleRider adds a rider to the list, to be written after 20 ms, and starts the timer for the first one. It
+// returns false, and does not add it, after Close.
 func (r *riders) scheduleRider(l *Lane, o *Op) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -65,8 +65,9 @@ func (l *Lane) Ask(ctx context.Context, o *Op) {
 	}
 }
 
-// run carries turns until nothing is queued: first t, unless it is nil. Only the goroutine that runs a
-// lane sends its writes and replaces its image.
+// run carries turns until nothing but riders is queued: first t, unless it is nil. After a turn of several
+// takes it waits for callers that come back at once. Only the goroutine that runs the lane sends its writes and
+// replaces its image.
 func (l *Lane) run(t *turn) {
 	growStack(0)
 	for {
@@ -220,11 +221,12 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 	return false
 }
 
-// recordAnswer writes the outcome of a turn back to the lane: the image and the lessons of the answer, and the
-// fates of the ops. Refused ops go back into the queue, after a pause if they were refused more than once.
+// recordAnswer reports the answer to a turn's write to the trace, counts amounts in doubt, and gives the lane
+// the image and the lessons. It ends the ops or puts them back into the queue; refused ones after a pause if
+// they were refused more than once.
 func (l *Lane) recordAnswer(t *turn, a Answer) {
 	if a.own != nil {
-		t.learnt.own.set(a.own)
+		t.learnt.own.setID(a.own)
 	}
 	if t.report != nil {
 		t.report(a)
@@ -246,7 +248,7 @@ func (l *Lane) recordAnswer(t *turn, a Answer) {
 	if t.refused {
 		t.again = nil
 	}
-	if l.writeBack(t, a) {
+	if l.finishTurn(t, a) {
 		t.site.NoticeForeign()
 	}
 	if !t.refused {
@@ -261,9 +263,10 @@ func (l *Lane) recordAnswer(t *turn, a Answer) {
 	l.finishOps(&fates{again: refused})
 }
 
-// writeBack writes the outcome of a turn back under the lock. It returns true if another implementation
-// wrote the bucket.
-func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
+// finishTurn updates the lane's memory and slots from the answer, delivers the results of the finished ops and
+// puts the others back into the queue, all under l.mu. It returns true if another implementation wrote the
+// bucket.
+func (l *Lane) finishTurn(t *turn, a Answer) (foreign bool) {
 	now := l.owner.NowMS()
 	l.mu.Lock()
 	defer l.unlockAndNotify()
@@ -281,16 +284,17 @@ func (l *Lane) writeBack(t *turn, a Answer) (foreign bool) {
 	return foreign
 }
 
-// finishOps ends the ops of f that have a result, and puts its other ops back into the queue, for the next
-// write. It empties f.
+// finishOps delivers the results of the ops of f that have one, and puts its other ops back into the queue, for
+// the next write. It takes l.mu, and empties f.
 func (l *Lane) finishOps(f *fates) {
 	l.mu.Lock()
 	defer l.unlockAndNotify()
 	l.finishOpsLocked(f)
 }
 
-// finishOpsLocked is finishOps with l.mu held. It also tells the lines, the slots and gather the results. If a
-// caller has left, its grant is given back by the op's onOutcome.
+// finishOpsLocked is finishOps with l.mu held. It also gives the results to the lines, the slots and gather; a
+// denial marks the bucket as scarce. Ops that were answered when the lane tripped are skipped, and onOutcome
+// gives back the grant of a caller that has left.
 func (l *Lane) finishOpsLocked(f *fates) {
 	x, won := l.extra.Load(), (*Line)(nil) // the last line whose waiters were served
 	for _, e := range f.ends {

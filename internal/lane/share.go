@@ -10,9 +10,9 @@ import (
 // The process's share under the policy Local: the amounts of each limit that this process admits on its
 // own while the bucket does not answer, as a leaky queue.
 
-// AdmitLocally takes amounts from the process's share of the limits, all or nothing. It returns the
-// balance of the share afterwards, or that of its denial. room is false if the process has no room for
-// the queues of another bucket. A batch call leaves the share's part of each reserve.
+// AdmitLocally takes amounts from the process's share of the limits, all or nothing; ok is false for a denial.
+// It returns the balance of the share afterwards, or that of its denial; a batch call leaves the share's part
+// of each reserve. room is false if the process has no room for the queues of another bucket.
 func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, now int64) (r Result, ok, room bool) {
 	slots, others := cfg.SplitSlots(asked)
 	asks := b.known.localAsks(others, cfg, share, now)
@@ -25,14 +25,14 @@ func (b *Beside) AdmitLocally(asked []plan.Signed, cfg *plan.Config, share float
 			return localReading(append(asks, localSlots(slots, cfg, free)...), cfg, now), false, true
 		}
 	}
-	if ok, room = b.owner.Queues.Admit(b.bucket(), asks, now); !ok && len(slots) > 0 {
+	if ok, room = b.owner.Queues.Admit(b.bucketName(), asks, now); !ok && len(slots) > 0 {
 		b.owner.SlotsOf(b.lane).giveBack(slots)
 	}
 	return localReading(asks, cfg, now), ok, room
 }
 
-// keepReserves lowers the bursts of asks, in place, by the reserves of their limits. Limits in shadow, and
-// unknown ones, stay.
+// keepReserves lowers the bursts of asks, in place, by the reserves of their limits, and the share's bursts by
+// its part of these. Limits in shadow, and unknown ones, stay.
 func keepReserves(asks []backlog.Ask, cfg *plan.Config, share float64) {
 	for i := range asks {
 		a := &asks[i]
@@ -43,8 +43,8 @@ func keepReserves(asks []backlog.Ask, cfg *plan.Config, share float64) {
 	}
 }
 
-// localSlots returns asks that show the process's share of the slots that deny a call. free is the number of
-// its free slots.
+// localSlots returns asks that show the limits of slots that deny a call, for localReading. free is the number
+// of the share's free slots, in thousandths.
 func localSlots(asked []plan.Signed, cfg *plan.Config, free int64) (asks []backlog.Ask) {
 	for _, a := range asked {
 		rate := cfg.RateOf(a.Name)
@@ -57,11 +57,11 @@ func localSlots(asked []plan.Signed, cfg *plan.Config, free int64) (asks []backl
 // those below 0 given back. It never denies, and skips slots.
 func (b *Beside) ChangeLocally(changes []plan.Signed, cfg *plan.Config, share float64, now int64) {
 	_, changes = cfg.SplitSlots(changes)
-	b.owner.Queues.Change(b.bucket(), b.known.localAsks(changes, cfg, share, now), now)
+	b.owner.Queues.Change(b.bucketName(), b.known.localAsks(changes, cfg, share, now), now)
 }
 
-// bucket returns the name of the bucket, for the queues of the process's shares.
-func (b *Beside) bucket() backlog.Bucket {
+// bucketName returns the entity and resource of the bucket, as the key of the queues of the process's shares.
+func (b *Beside) bucketName() backlog.Bucket {
 	return backlog.Bucket{Entity: b.site.Entity, Resource: b.site.Resource}
 }
 
@@ -91,7 +91,8 @@ func (s *sight) rate(name string, cfg *plan.Config) bucket.Rate {
 	return cfg.RateOf(name)
 }
 
-// used returns the used amount of a limit at now, in millitokens, by the last image; 0 if that lacks the limit.
+// used returns the used amount of a limit at now, in millitokens, by the last image: its burst less its level
+// with the refill. It is 0 if no image is known or the image lacks the limit.
 func (s *sight) used(name string, now int64) int64 {
 	if !s.known || !s.image.HasLimit(name) {
 		return 0

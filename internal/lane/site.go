@@ -45,7 +45,7 @@ type Access struct {
 	Log *slog.Logger
 }
 
-// Ask returns the instant and order of a request that is sent now.
+// Ask returns the instant, in Unix ms, and the order of a request that is sent now. It sends nothing.
 func (a *Access) Ask() Asked { return Asked{At: a.NowMS(), Order: a.Tick()} }
 
 // sites is the shared part of the buckets of a process.
@@ -107,8 +107,8 @@ func (s site) Key() schema.Item {
 	return k.item
 }
 
-// Read reads the bucket once, and notes an answer; image is nil if the bucket does not exist. asked is the
-// instant and order of the request.
+// Read reads the bucket once, and notes an answer in the contact; image is nil if the bucket does not exist.
+// hint is the set of limits that it will probably show, or nil. asked is the instant and order of the request.
 func (s site) Read(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	asked = s.access.Ask()
 	image, err = s.access.Store.Read(ctx, s.Key(), hint, s.IDs.Slot)
@@ -118,8 +118,8 @@ func (s site) Read(ctx context.Context, hint *schema.LimitSet) (image *schema.Im
 	return image, asked, err
 }
 
-// ReadPatiently reads the bucket as Read does, for a caller that cannot come back to the bucket later. It
-// repeats a throttled read up to MaxTries times, with pauses.
+// ReadPatiently reads the bucket as Read does, for a caller that cannot come back to the bucket later. It sends
+// a throttled read up to ten times, with pauses, until ctx ends.
 func (s site) ReadPatiently(ctx context.Context, hint *schema.LimitSet) (image *schema.Image, asked Asked, err error) {
 	for try := range MaxTries {
 		image, asked, err = s.Read(ctx, hint)
@@ -172,8 +172,9 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 	return v, nil
 }
 
-// standing compares a configuration with the image before a new read. missing means that the batch charges a
-// limit that the bucket lacks. If the bucket has a newer configuration, the cache forgets the known one.
+// standing compares a configuration with the image before a new read; for adjusts alone it is older than any
+// image. missing means that the batch charges a limit that the bucket lacks. If the bucket has a newer
+// configuration, the cache forgets the known one.
 func (s site) standing(known *sight, b *batch, cfg *plan.Config, missing bool, now int64) plan.Standing {
 	st := plan.Compare(known.image, cfg, known.seenTick)
 	switch {
@@ -234,8 +235,8 @@ func (c *Contact) Away() bool { return c.silent() || (*c.table).Open() }
 // silent reports whether the bucket does not answer.
 func (c *Contact) silent() bool { return c.again.Load() != nil }
 
-// Back returns a channel that is closed when a silent bucket, or table, answers again; nil if it
-// answers.
+// Back returns a channel that is closed when a silent bucket, or else a silent table, answers again. It is nil
+// if both answer.
 func (c *Contact) Back() <-chan struct{} {
 	if again := c.again.Load(); again != nil {
 		return *again
@@ -253,11 +254,12 @@ func (c *Contact) NoteAnswer() {
 	c.suspect.Store(false)
 }
 
-// Suspect marks the bucket as perhaps silent, after an unanswered transaction with it. Until it has
-// answered, or is silent, calls ask it by itself.
+// Suspect marks the bucket as perhaps silent, after an unanswered transaction with it. Until it has answered,
+// or is known to be silent, calls ask it by itself.
 func (c *Contact) Suspect() { c.suspect.Store(true) }
 
-// Suspected reports whether the bucket must be asked by itself.
+// Suspected reports whether an unanswered transaction has made the bucket perhaps silent, so that calls must
+// ask it by itself.
 func (c *Contact) Suspected() bool { return c.suspect.Load() }
 
 // Quiet returns the time without an answer about the bucket, counted from since at the earliest. It is 0 while the
@@ -305,8 +307,8 @@ func (c *Contact) regain() {
 	close(*again)
 }
 
-// await waits until a silent bucket answers again; at once if it answers. It returns false
-// if the limiter was closed.
+// await waits until a silent bucket answers again, and returns true; at once if it answers. It returns false if
+// life has ended, because the limiter is closed.
 func (c *Contact) await(life context.Context) bool {
 	if again := c.again.Load(); again != nil {
 		select {
@@ -368,7 +370,7 @@ type some[K comparable] struct {
 	set  map[K]struct{}
 }
 
-// add adds k, unless the set is full.
+// add adds k, unless the set already has the most members allowed.
 func (s *some[K]) add(k K) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

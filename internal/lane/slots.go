@@ -32,8 +32,9 @@ type Slots struct {
 	earliest int64
 }
 
-// noteAnswer books the slots that a write under a configuration moved, by its answer. It returns the windows of
-// the slots that calls took; nil unless the write landed. mu must be held.
+// noteAnswer books the slots that a write under a configuration moved: as held if it landed, as doubtful if it
+// is unconfirmed. It returns the windows of the slots that calls took; nil unless the write landed. mu must be
+// held.
 func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []plan.Signed) {
 	s.idle = 0
 	s.held.useConfig(cfg)
@@ -48,15 +49,15 @@ func (s *Slots) noteAnswer(rows plan.Rows, a Answer, cfg *plan.Config) (taken []
 	return taken
 }
 
-// noteEnd counts the slots of the calls that an adjust ended, unless its result is a certain failure. mu must
-// be held.
+// noteEnd takes the slots of the calls that an adjust ended off the open ones, unless its result is a certain
+// failure. It ignores takes; mu must be held.
 func (s *Slots) noteEnd(o *Op, r *Result) {
 	if o.Take || r.Err != nil && !r.Unconfirmed {
 		return
 	}
 	for _, a := range o.Amounts {
 		if a.Window.IsSlots() {
-			s.held.end([]plan.Signed{{Name: a.Name, Amount: -a.Amount, Window: a.Window}}, secondAt(s.site.elapsed()))
+			s.held.countEnded([]plan.Signed{{Name: a.Name, Amount: -a.Amount, Window: a.Window}}, secondAt(s.site.elapsed()))
 		}
 	}
 }
@@ -78,8 +79,8 @@ func (s *Slots) countAdmitted(amounts []plan.Signed, cfg *plan.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.useConfig(cfg)
-	s.held.begin(begun, secondAt(s.site.elapsed()))
-	s.held.end(plan.Negated(ended), secondAt(s.site.elapsed()))
+	s.held.countBegun(begun, secondAt(s.site.elapsed()))
+	s.held.countEnded(plan.Negated(ended), secondAt(s.site.elapsed()))
 	s.arm()
 }
 
@@ -116,13 +117,13 @@ func (s *Slots) endLate(amounts []plan.Signed) {
 func (s *Slots) giveBack(amounts []plan.Signed) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held.end(amounts, secondAt(s.site.elapsed()))
+	s.held.countEnded(amounts, secondAt(s.site.elapsed()))
 	s.arm()
 }
 
 // admit counts slots as open, and returns true, if the process's share of the limits has room for them beside
-// those of its open calls. free is the number of free millislots of the denying limit. seed is the process's; a
-// batch call leaves the reserve.
+// those of its open calls. free is the number of free millislots of the denying limit, else of the last one.
+// seed, the process's, may round the share up to a slot; a batch call leaves the reserve.
 func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, batch bool, seed uint64) (free int64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +138,7 @@ func (s *Slots) admit(asked []plan.Signed, cfg *plan.Config, share float64, batc
 		}
 	}
 	s.held.useConfig(cfg)
-	s.held.begin(asked, secondAt(s.site.elapsed()))
+	s.held.countBegun(asked, secondAt(s.site.elapsed()))
 	return free, true
 }
 
@@ -226,7 +227,7 @@ func (s *Slots) arm() {
 		return
 	}
 	now := s.site.access.NowMS()
-	due := s.held.due(now, secondAt(s.site.elapsed()))
+	due := s.held.nextDue(now, secondAt(s.site.elapsed()))
 	if due != bucket.Never {
 		due = max(due, s.earliest)
 	}
@@ -257,14 +258,14 @@ const (
 	mostIdle    = 4
 )
 
-// tend is the timer's function. It makes the lane write for the slots if a write is due, also while the table does
-// not answer. A write without an answer makes the lane probe its bucket. It also ends calls that kept their slots
-// too long, and reports them to onLapse.
+// tend is the timer's function. If a write for the slots is due, it queues one, even while the table is silent:
+// that makes the lane probe its bucket. It ends calls that kept their slots too long, and reports them to
+// onLapse.
 func (s *Slots) tend() {
 	s.mu.Lock()
 	now, second := s.site.access.NowMS(), secondAt(s.site.elapsed())
-	lapsed := s.held.lapse(second)
-	due := s.held.due(now, second)
+	lapsed := s.held.lapseCalls(second)
+	due := s.held.nextDue(now, second)
 	writes := due != bucket.Never && due <= now && s.site.life.Err() == nil
 	switch {
 	case !writes:

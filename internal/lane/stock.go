@@ -38,7 +38,7 @@ func newStock(horizon time.Duration) stock {
 
 // serve takes amounts from the held tokens, all or nothing, and counts them as admitted. Tokens of another
 // configuration lapse instead, and those of another bucket are lost. sent is the time of the debit, in ms since
-// Registry.Began; low means that a new prefetch is due.
+// Registry.Began; low means that the stock is low enough for a new prefetch.
 func (k *stock) serve(asked []plan.Signed, cfg *plan.Config, known *sight, now int64) (sent int64, ok, low bool) {
 	if k.cfg == nil || !k.holdsFor(cfg, known) {
 		return 0, false, false
@@ -161,7 +161,8 @@ func (k *stock) bookTakenOff(o *Op, r Result, closed bool) (doubt []plan.Signed)
 	return nil
 }
 
-// bookOutcome books the outcome of an op of the stock. It returns the amounts in doubt.
+// bookOutcome books the outcome of a prefetch, or of an op that takes lapsed tokens off the counter. It returns
+// the amounts in doubt; nil without any. closed means that the limiter is closed.
 func (k *stock) bookOutcome(o *Op, r Result, closed bool) (doubt []plan.Signed) {
 	if o.lapses {
 		return k.bookTakenOff(o, r, closed)
@@ -169,8 +170,8 @@ func (k *stock) bookOutcome(o *Op, r Result, closed bool) (doubt []plan.Signed) 
 	return k.bookFetched(o, r)
 }
 
-// expire lets old tokens lapse. due means that they have waited for a horizon to be taken off the
-// counter. holds means that the stock is not empty.
+// expire lets tokens older than the horizon lapse. due means that lapsed tokens have waited for a horizon to be
+// taken off the counter. holds means that the stock has held or lapsed tokens.
 func (k *stock) expire(now int64) (due, holds bool) {
 	k.parcels.Expire(now)
 	if !k.parcels.HasTokens() {
@@ -204,7 +205,7 @@ func (k *stock) stop() {
 }
 
 // learnLanded updates the estimates of the tokens that calls need, and of the process's part of the bucket's
-// traffic, from a landed write. before and after are the images around it.
+// traffic, from a landed write of carried. before, which may be nil, and after are the images around it.
 func (k *stock) learnLanded(carried []*Op, before, after *schema.Image, now int64) {
 	var own plan.Rows
 	for _, o := range carried {

@@ -56,8 +56,8 @@ type Answer struct {
 	Tries int
 }
 
-// unwritten returns the result of ops whose write did not land, or perhaps did: then it is marked Unconfirmed.
-// After conflicts only, its error is a *Failure with the reason Contended.
+// unwritten returns the result of ops whose write failed: with the answer's error, and marked Unconfirmed if
+// the write perhaps landed. After conflicts only, its error is a *Failure with the reason Contended.
 func (a Answer) unwritten() Result {
 	if a.Verdict == ddb.Conflicted { // answered each time
 		return Result{Err: &Failure{Reason: Contended}}

@@ -25,12 +25,13 @@ func (t *tally) Doubt(amounts []plan.Signed) {
 // AddPending counts amounts in flight, by their absolute values.
 func (t *tally) AddPending(amounts []plan.Signed) { t.changePending(plan.Absolute(amounts)) }
 
-// RemovePending takes amounts off that are not in flight any more.
+// RemovePending takes amounts, by their absolute values, off the sum of the amounts in flight, because their
+// outcome is known.
 func (t *tally) RemovePending(amounts []plan.Signed) {
 	t.changePending(plan.Negated(plan.Absolute(amounts)))
 }
 
-// changePending adds amounts to the sum of the amounts in flight.
+// changePending adds amounts, below 0 to take them off, to the sum of the amounts in flight.
 func (t *tally) changePending(by []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -55,7 +56,8 @@ func (t *tally) Drop(amounts []plan.Signed) {
 	}
 }
 
-// Uncertain returns the sums of the amounts in doubt, and of the dropped ones, in millitokens by limit.
+// Uncertain returns the sums of the amounts in doubt, and of the dropped ones, since the start of the process's
+// limiter, in millitokens by limit. Callers must not change them.
 func (t *tally) Uncertain() (doubted, dropped []plan.Signed) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -16,13 +16,15 @@ type telling struct {
 	told  *told
 }
 
-// silent reports whether a bucket is known not to answer.
+// silent reports whether a bucket is known not to answer. It is false for a bucket without a lane, and sends
+// nothing.
 func (d telling) silent(key bucketKey) bool {
 	l := d.lanes.byKey.GetUncounted(key)
 	return l != nil && l.Contact.silent()
 }
 
-// answers probes a bucket once, and reports whether it answers.
+// answers probes a bucket once, and reports whether it answers. It writes nothing, but makes the bucket's lane
+// if there was none.
 func (d telling) answers(ctx context.Context, key bucketKey) bool {
 	return d.lanes.Of(key.entity, key.resource).site().AnswersNow(ctx)
 }
@@ -35,7 +37,7 @@ const mostTells = 4
 // updates are then kept, or in doubt if they may have landed.
 func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
-		return d.locate(ctx, w)
+		return d.locateBuckets(ctx, w)
 	}
 	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
 	quotas := plan.Quotas{Config: w.under}
@@ -44,28 +46,28 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 			break
 		}
 		if gone {
-			p = d.makeable(l, w.under, p)
+			p = d.partForNew(l, w.under, p)
 		}
 		if p.isEmpty() {
-			d.told.forget(w)
+			d.told.clearSent(w)
 			return true
 		}
 		asked := d.lanes.Ask()
 		quotas.Now = d.lanes.SureMS()
-		a := d.send(ctx, l, quotas, p, gone)
+		a := d.sendPart(ctx, l, quotas, p, gone)
 		switch a.Verdict {
 		case ddb.Landed:
-			d.learn(l, a, asked, p)
-			d.told.forget(w)
+			d.learnWrite(l, a, asked, p)
+			d.told.clearSent(w)
 			return true
 		case ddb.Refused:
 			if gone, quotas.Image = a.Image == nil, a.Image; !gone {
-				p = d.adapt(l, p, a.Image)
+				p = d.adaptPart(l, p, a.Image)
 			}
 			continue
 		case ddb.Unconfirmed:
 			d.lanes.Doubt(p.sizes())
-			d.told.forget(w)
+			d.told.clearSent(w)
 		default:
 			d.told.keepAgain(w, p)
 		}
@@ -78,9 +80,10 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	return false
 }
 
-// adapt returns a part without the amounts that the refusing bucket cannot store, which it counts and logs as
-// dropped. Give-backs of an ended window then come off the counter only.
-func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
+// adaptPart returns a copy of a part for the refusing bucket that image shows. It leaves out limits that the
+// bucket lacks, slots, and give-backs to another incarnation, and counts and logs them as dropped. Give-backs
+// of an ended window then come off the counter only.
+func (d telling) adaptPart(l *Lane, p part, image *schema.Image) part {
 	rest, gone := p.splitKnown(func(name string) bool { return image.HasLimit(name) && image.SlotsOf(name) == nil })
 	if len(rest.amounts) > 0 && !bytes.Equal(rest.incarnation, image.IncarnationID()) {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
@@ -90,9 +93,9 @@ func (d telling) adapt(l *Lane, p part, image *schema.Image) part {
 	return rest
 }
 
-// makeable returns a part without the amounts that a new bucket cannot start with: give-backs, decreases of
-// counters, and limits that are not configured. It counts and logs those as dropped.
-func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
+// partForNew returns a part without the amounts that a new bucket cannot start with: give-backs, decreases of
+// counters, slots, and limits that are not configured. It counts and logs those as dropped.
+func (d telling) partForNew(l *Lane, cfg *plan.Config, p part) part {
 	rest, gone := p.splitKnown(func(name string) bool {
 		amount, _ := plan.AmountOf(p.counts, name)
 		return amount > 0 && cfg.Index(name) >= 0 && !cfg.IsSlots(name)
@@ -102,9 +105,9 @@ func (d telling) makeable(l *Lane, cfg *plan.Config, p part) part {
 	return rest
 }
 
-// send sends a part once, and returns the answer. If the bucket is gone, it makes a full one with the counted
+// sendPart sends a part once, and returns the answer. If gone is set, it makes a full bucket with the counted
 // amounts on its counters. If the role refuses counters by model, it sends the part again without them.
-func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
+func (d telling) sendPart(ctx context.Context, l *Lane, quotas plan.Quotas, p part, gone bool) Answer {
 	if !gone {
 		if d.lanes.Models.areForbidden() {
 			p.model = plan.Model{}
@@ -127,8 +130,9 @@ func (d telling) send(ctx context.Context, l *Lane, quotas plan.Quotas, p part, 
 	})
 }
 
-// sendOnce sends a write outside the lane's own work, once, and reports it to OnTell and the trace. operation
-// is 0 for a write that leaves no id.
+// sendOnce calls write, which sends a write outside the lane's own work, once, and returns its answer. It
+// reports the write, with the sums s, to OnTell before, and its begin and end to the trace. operation is 0 for
+// a write that leaves no id.
 func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operation uint64, s plan.Rows, write func(context.Context) Answer) Answer {
 	if d.lanes.OnTell != nil {
 		d.lanes.OnTell(l, operation, s)
@@ -143,10 +147,10 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	return a
 }
 
-// locate finds the buckets of an unlocated update, and queues its counts for them. It counts and logs amounts
-// of limits that no level has as dropped. It returns false, and keeps the update, if the configuration cannot
-// be read.
-func (d telling) locate(ctx context.Context, w *untold) bool {
+// locateBuckets finds the buckets of an unlocated update, and queues its counts for them; slots of ended calls
+// come back. It counts and logs amounts of limits that no level has as dropped. It returns false, and keeps the
+// update, if the configuration cannot be read.
+func (d telling) locateBuckets(ctx context.Context, w *untold) bool {
 	p := w.sent
 	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
 	if err != nil {
@@ -179,13 +183,13 @@ func (d telling) locate(ctx context.Context, w *untold) bool {
 		unknown = rest.counts
 	}
 	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "no bucket has limits of these names")
-	d.told.forget(w)
+	d.told.clearSent(w)
 	return true
 }
 
-// learn gives the lane the image of a maintenance write, and notes that the bucket answers. The lane's pacing
-// does not count the write as traffic.
-func (d telling) learn(l *Lane, a Answer, asked Asked, p part) {
+// learnWrite notes that the bucket answers a landed write of pending updates, and gives its image to a resting
+// lane. asked is the instant and order of the request. The lane's pacing does not count the write as traffic.
+func (d telling) learnWrite(l *Lane, a Answer, asked Asked, p part) {
 	l.Contact.NoteAnswer()
 	if !a.Seen {
 		return

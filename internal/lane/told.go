@@ -71,9 +71,9 @@ type told struct {
 	full bool
 }
 
-// addUpdates lets add change the pending updates of a bucket, and starts the goroutine that writes them.
-// Amounts that find no room are dropped, counted and logged. It returns false, and adds nothing, if the limiter
-// is closed.
+// addUpdates lets add change the pending updates of a bucket, and starts the goroutine that writes them. It
+// drops, counts and logs the amounts that add returns, or all if too many buckets have updates. It returns
+// false, and adds nothing, if the limiter is closed.
 func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, add func(*untold) (left []plan.Signed)) bool {
 	if len(amounts) == 0 {
 		return true
@@ -123,7 +123,8 @@ func (d *told) entryOf(key toldKey) *untold {
 	return w
 }
 
-// run writes the pending updates while the table answers, one write at a time, until none is left.
+// run writes the pending updates while the table answers, one write at a time, until none is left or the
+// limiter is closed. It waits a second before the first, and longer after failures.
 func (d *told) run() {
 	defer d.work.Stopped()
 	life, failed := d.life, 0
@@ -161,14 +162,14 @@ func (d *told) writeGuarded(w *untold) (well bool) {
 	})
 	if err != nil {
 		d.tally.Doubt(sizes)
-		d.forget(w)
+		d.clearSent(w)
 	}
 	return well && err == nil
 }
 
-// drain writes the pending updates before the limiter ends, until ctx does. It probes a silent bucket
-// or table once. It waits for a write in flight, because that bucket may have more updates, or the
-// write may fail.
+// drain writes the pending updates before the limiter ends, until none is left, ctx ends, or the table does not
+// answer. It probes a silent bucket or table once. It waits for a write in flight, because that bucket may have
+// more updates, or the write may fail.
 func (d *told) drain(ctx context.Context) {
 	if d.table.Open() && !hasAnswer(d.table.Probe(ctx)) {
 		return
@@ -203,8 +204,9 @@ func (d *told) drain(ctx context.Context) {
 	}
 }
 
-// takeNext moves the updates of the next write to w.sent: those of the bucket that has waited longest and is
-// not silent. w is nil if every bucket is silent or being written; done means that no update is pending.
+// takeNext moves the updates of the next write to w.sent, and returns w: that of the bucket that has waited
+// longest and is not silent. w is nil if every bucket is silent or being written; done means that no update is
+// pending. It removes entries without updates.
 func (d *told) takeNext(silent func(bucketKey) bool) (w *untold, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -217,7 +219,7 @@ func (d *told) takeNext(silent func(bucketKey) bool) (w *untold, done bool) {
 			continue
 		case d.isSilent(w, silent):
 		default:
-			w.take()
+			w.takePart()
 			d.order = append(d.order, w)
 			return w, false
 		}
@@ -253,23 +255,25 @@ func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
 	return silent(w.key.bucketKey)
 }
 
-// keepAgain puts back a part that was surely not written. Amounts that would exceed one update are dropped,
-// counted and logged.
+// keepAgain puts the part p, which was surely not written, back into w, and clears w.sent. Amounts that would
+// exceed one update are dropped, counted and logged.
 func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
-	left := w.restore(p)
+	left := w.restorePart(p)
 	d.mu.Unlock()
 	d.noteDropped(w.key.bucketKey, left, "the sum exceeds the most that an update can hold")
 }
 
-// forget clears the part in flight: it has landed, is dropped, or is in doubt.
-func (d *told) forget(w *untold) {
+// clearSent clears the part of w in flight: it has landed, is dropped, or is in doubt. Updates that came
+// meanwhile stay.
+func (d *told) clearSent(w *untold) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	w.sent = part{}
 }
 
-// noteDropped counts and logs amounts that will never be written.
+// noteDropped counts amounts that will never be written as dropped, by their absolute values, and logs them
+// with the reason why. It does nothing without amounts.
 func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 	if len(amounts) == 0 {
 		return
@@ -279,8 +283,8 @@ func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
 		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
-// sumUpdates returns the number of buckets with pending updates, and the sum of their absolute amounts in
-// millitokens by limit, with those in flight.
+// sumUpdates returns the number of buckets with pending updates, and the sums of their absolute amounts by
+// limit, in millitokens. Updates in flight count.
 func (d *told) sumUpdates() (buckets int, amounts []plan.Signed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

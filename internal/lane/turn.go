@@ -36,7 +36,7 @@ var spareTurns sync.Pool
 
 // prepare reads the bucket or its configuration if what is known is missing or old, and decides the turn. It
 // stores the write, and the results of ops that the write does not carry. It returns false if there is nothing
-// to write.
+// to write, also after a failed read.
 func (t *turn) prepare() bool {
 	t.now = t.owner.NowMS()
 	stale := int64(0)
@@ -54,7 +54,7 @@ func (t *turn) prepare() bool {
 	}
 	if t.looked || untried || !t.known.known && t.charges() || t.inFlight != nil && lacksSlots(&t.known, &t.batch, t.inFlight, t.now) {
 		if err := t.readBucket(); err != nil {
-			t.fail(t.ops(), err)
+			t.failOps(t.ops(), err)
 			return false
 		}
 		lost = true
@@ -79,7 +79,8 @@ func (t *turn) prepare() bool {
 	return len(t.carried) > 0
 }
 
-// readBucket reads the bucket, and updates the lane's memory and the turn's copy of it.
+// readBucket reads the bucket once, and updates the lane's memory, the turn's copy of it, and t.now. It logs
+// once that another implementation writes the bucket. After an error it changes nothing.
 func (t *turn) readBucket() error {
 	image, asked, err := t.site.Read(t.ctx, t.known.hint())
 	if err != nil {
@@ -93,20 +94,20 @@ func (t *turn) readBucket() error {
 	return nil
 }
 
-// failView ends ops because the configuration in force cannot be read or used. If it can be read but not used,
-// only the takes end, and the adjusts are left for the next write.
+// failView ends the turn's ops with err because the configuration in force cannot be read or used. If it can be
+// read but not used, only the takes end, and the adjusts are left for the next write.
 func (t *turn) failView(err error) {
 	if isOfConfiguration(err) && len(t.takes) > 0 {
 		t.endOps(t.takes, Result{Err: err})
 		t.again = append(t.again, t.adjusts...)
 		return
 	}
-	t.fail(t.ops(), err)
+	t.failOps(t.ops(), err)
 }
 
-// denyLeft denies takes that do not fit a recent image. If the image is not recent, it reads the bucket
-// once and leaves them for the next turn. It returns true if a write brings a newer configuration with
-// the denial.
+// denyLeft denies takes that do not fit a recent image. If the image is not recent, it reads the bucket once
+// and leaves them for the next turn. It returns true if it has stored a write, which brings a newer
+// configuration with the denial.
 func (t *turn) denyLeft(left []excluded) bool {
 	ops := make([]*Op, len(left))
 	for i := range left {
@@ -115,7 +116,7 @@ func (t *turn) denyLeft(left []excluded) bool {
 	v := t.view
 	if !t.known.fresh(v.Now) && slices.ContainsFunc(ops, func(o *Op) bool { return !o.bucketRead }) {
 		if err := t.readBucket(); err != nil {
-			t.fail(ops, err)
+			t.failOps(ops, err)
 			return false
 		}
 		for _, o := range ops {
@@ -135,7 +136,7 @@ func (t *turn) denyLeft(left []excluded) bool {
 		}
 		return true
 	}
-	t.deny(v, left, false)
+	t.denyTakes(v, left, false)
 	return false
 }
 
@@ -270,10 +271,10 @@ func (t *turn) noteFailure(sent Answer, took time.Duration) {
 	}
 }
 
-// fail ends ops with err after a failed read of their bucket or configuration; a silent bucket then trips the
-// lane. A throttled read paces the lane and puts the ops off. If the caller's context ended, the ops continue
-// without the caller.
-func (t *turn) fail(ops []*Op, err error) {
+// failOps ends ops with err after a failed read of their bucket or configuration; a silent bucket then trips
+// the lane. A throttled read paces the lane and puts the ops off. If the caller's context ended, the ops
+// continue without the caller.
+func (t *turn) failOps(ops []*Op, err error) {
 	switch {
 	case t.byCaller && t.ctx.Err() != nil:
 		t.again, t.leaves = append(t.again, ops...), true
@@ -288,15 +289,15 @@ func (t *turn) fail(ops []*Op, err error) {
 	}
 }
 
-// noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip,
-// was throttled.
+// noteThrottling starts or lengthens the pacing of the lane, because a read, or a write that took trip, was
+// throttled with the error cause. It lists the lane as paced, and reports the start of the pacing to the trace.
 func (t *turn) noteThrottling(read bool, trip time.Duration, cause error) {
 	p, started := t.lane.extra.loadOrMake().throttle(t.site.Bucket, t.site.passed, read, trip, cause)
 	t.owner.listPaced(p, started)
 }
 
-// abandoned reports whether no caller waits for ops any more. They are takes whose callers have
-// left or, if the bucket was silent meanwhile, ops whose callers have been answered.
+// abandoned reports whether no caller waits for any of ops. They are takes whose callers have left or, if
+// silent is set because the bucket was silent meanwhile, ops whose callers have been answered.
 func abandoned(ops []*Op, silent bool) bool {
 	for _, o := range ops {
 		if !o.isAbandonedTake() && !(silent && o.state.Load() == opPending) {
@@ -306,8 +307,8 @@ func abandoned(ops []*Op, silent bool) bool {
 	return true
 }
 
-// outOfTime reports whether every op has used up its time for the store. Takes without a caller have no
-// time left.
+// outOfTime reports whether every op has used up its time for the store. Takes without a caller have no time
+// left, and ops without an end always have some.
 func outOfTime(ops []*Op) bool {
 	now := time.Now()
 	for _, o := range ops {

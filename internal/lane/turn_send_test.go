@@ -172,7 +172,7 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 		"own": {"own write", "own write", true}, "another's": {"not-owned", "own write", false}, "the first": {"", "", false}, "none known": {"not-owned", "", false},
 	} {
 		var own lastOp
-		own.set([]byte(test.own))
+		own.setID([]byte(test.own))
 		d := &delivery{givesBack: true}
 		d.bindToSlot(&schema.Image{Op: schema.WriteIDOf([]byte(test.last))}, &own)
 		assert.Equal(t, test.again, d.lastIsOwn, name)
@@ -232,7 +232,7 @@ func TestGiveBackThatChangesHandsLandsOnce(t *testing.T) {
 				l.owner.Store = s
 				image := s.image
 				l.Memory.learnRead(&image, l.owner.Ask())
-				l.Memory.learnt.own.set(own)
+				l.Memory.learnt.own.setID(own)
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				s.lose = func() { lose(leave) }
@@ -408,10 +408,10 @@ func TestGiveBacksOfTwoBucketsStayApart(t *testing.T) {
 	}
 	assert.Equal(t, []back{{amounts: rpm(3), incarnation: []byte("a")}, {amounts: rpm(1), incarnation: []byte("b")}}, w.backs)
 	assert.Equal(t, rpm(4), w.sizes())
-	first := w.take()
+	first := w.takePart()
 	assert.Equal(t, rpm(3), first.amounts)
 	assert.Equal(t, rpm(4), w.sizes(), "what is under way counts")
-	w.restore(first)
+	w.restorePart(first)
 	assert.Equal(t, rpm(4), w.sizes())
 }
 
@@ -421,7 +421,7 @@ func TestWhatWaitsStaysWithinOneWrite(t *testing.T) {
 	w, left := &untold{}, int64(0)
 	for range 600 {
 		w.giveBack(back{amounts: rpm(mostTokens / token), incarnation: []byte("a")})
-		for _, a := range w.count(rpm(mostTokens / token)) {
+		for _, a := range w.addCounts(rpm(mostTokens / token)) {
 			left += a.Amount
 		}
 	}

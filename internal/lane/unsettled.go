@@ -46,8 +46,8 @@ func (u *Unsettled) AddEstimate(key QuotaKey, amount int64, window bucket.Window
 	u.charged[key] = was
 }
 
-// SumEstimates returns the estimates of open calls charged to a quota, in millitokens, in the window of an
-// ordinal, in its latest life.
+// SumEstimates returns the estimates of open calls charged to a quota, in millitokens. It is 0 unless the last
+// charged window has the given ordinal.
 func (u *Unsettled) SumEstimates(key QuotaKey, ordinal int64) int64 {
 	u.mu.Lock()
 	defer u.mu.Unlock()

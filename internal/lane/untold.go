@@ -73,9 +73,9 @@ func (w *untold) sizes() []plan.Signed {
 	return withoutZeros(sum)
 }
 
-// count adds signed amounts to the counts. It returns the amounts that would exceed one write, which it does
-// not add.
-func (w *untold) count(amounts []plan.Signed) (left []plan.Signed) {
+// addCounts adds signed amounts to the pending counts, by limit. It returns the amounts that would exceed one
+// write, which it does not add.
+func (w *untold) addCounts(amounts []plan.Signed) (left []plan.Signed) {
 	for _, a := range amounts {
 		one := []plan.Signed{a}
 		if sum := plan.Plus(w.counts, one); plan.IsCarriable(plan.Absolute(sum)) {
@@ -102,9 +102,10 @@ func (w *untold) giveBack(b back) {
 	w.backs = append(w.backs, b)
 }
 
-// take moves the part of the next write to w.sent, and returns it: all counts, and the give-backs to one
-// incarnation. A charge to a quota goes without give-backs, because it has its own window.
-func (w *untold) take() part {
+// takePart moves the part of the next write to w.sent, and returns it: all counts, and the give-backs to one
+// incarnation. A charge to a quota goes without give-backs, because it has its own window. It stores the
+// present configuration in w.under.
+func (w *untold) takePart() part {
 	w.sent, w.under = part{counts: w.counts, charged: w.charged, ended: w.ended}, w.cfg
 	w.counts, w.charged, w.ended = nil, nil, nil
 	if len(w.backs) > 0 && len(w.sent.charged) == 0 { // another window needs another write
@@ -114,9 +115,9 @@ func (w *untold) take() part {
 	return w.sent
 }
 
-// restore puts back a part that was surely not written. It returns the counts that would exceed one write,
-// which are not put back.
-func (w *untold) restore(p part) (left []plan.Signed) {
+// restorePart puts back a part that was surely not written, and clears w.sent. It returns the counts that would
+// exceed one write, which are not put back.
+func (w *untold) restorePart(p part) (left []plan.Signed) {
 	w.sent, w.ended = part{}, plan.Plus(w.ended, p.ended)
 	if len(p.amounts) > 0 {
 		w.giveBack(p.back)
@@ -124,7 +125,7 @@ func (w *untold) restore(p part) (left []plan.Signed) {
 	for _, c := range p.charged {
 		w.charged = plan.AddCharge(w.charged, c)
 	}
-	return w.count(p.counts)
+	return w.addCounts(p.counts)
 }
 
 // statement returns the DynamoDB statement that writes a part to a bucket. It charges a quota the counted
@@ -156,7 +157,8 @@ func (p *part) moneyPart() *schema.Money {
 	return &m
 }
 
-// sums returns the effect of a part on each limit.
+// sums returns rows without facts with the effect of a part on each limit: its counts as late amounts, and its
+// give-backs. A limit with a charge to a quota has the window of that.
 func (p *part) sums() (s plan.Rows) {
 	for _, a := range p.counts {
 		at := s.At(a.Name)
@@ -177,7 +179,7 @@ func (p *part) sums() (s plan.Rows) {
 }
 
 // splitKnown returns a part without the limits for which has is false, and the absolute amounts left out, in
-// millitokens. The part itself stays.
+// millitokens. The amounts of ended leases are left out, too. The part itself stays.
 func (p *part) splitKnown(has func(name string) bool) (rest part, gone []plan.Signed) {
 	rest.incarnation, rest.model, rest.charged = p.incarnation, p.model, p.charged
 	split := func(all []plan.Signed) (kept []plan.Signed) {

@@ -48,7 +48,8 @@ type Waiter struct {
 	dispute []byte
 }
 
-// NewWaiter makes a waiter with a given rank that came at an instant. batch means that it is a batch call.
+// NewWaiter makes a waiter with a given rank that came at an instant. It stands in no line yet; batch means
+// that it is a batch call.
 func NewWaiter(rank uint64, came time.Time, batch bool) *Waiter {
 	return &Waiter{Rank: rank, batch: batch, came: milliseconds(came), Wake: make(chan struct{}, 1)}
 }
@@ -117,11 +118,12 @@ type Line struct {
 	places []*place
 }
 
-// Waited reports whether a waiter stands in line.
+// Waited reports whether a waiter stands in line, also one that is served and has not quit yet.
 func (l *Line) Waited() bool { return l.waited.Load() }
 
 // Join puts a waiter into the line, behind the waiters of a lower rank, and clears its amounts and states of
-// another line.
+// another line. It becomes a head at its first denial at the earliest. The first waiter gives the line an id
+// for the contest.
 func (l *Line) Join(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,7 +140,7 @@ func (l *Line) Join(w *Waiter) {
 }
 
 // RecordDenial stores the amounts of a waiter in line, its configuration, and the limits that denied it this
-// time. It then finds the heads of the line again.
+// time, and unmarks it as served. It then finds the heads of the line again, and wakes the new ones but w.
 func (l *Line) RecordDenial(w *Waiter, amounts []plan.Signed, scarce []string, cfg *plan.Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -147,7 +149,8 @@ func (l *Line) RecordDenial(w *Waiter, amounts []plan.Signed, scarce []string, c
 	l.findHeads(w)
 }
 
-// Quit takes a waiter out of the line, and finds the heads again. The last waiter's end removes all places.
+// Quit takes a waiter out of the line, finds the heads again and wakes the new ones. The last waiter's end
+// removes all places.
 func (l *Line) Quit(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,7 +182,8 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
-// markServed marks a waiter as served by a landed write, and finds the heads of the line again.
+// markServed marks a waiter as served by a landed write, so that its amounts no longer count. It then finds and
+// wakes new heads of the line.
 func (l *Line) markServed(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -240,8 +244,8 @@ func (l *Line) WakeHeads() {
 	}
 }
 
-// MayTry reports whether a waiter is a head of the line, and whether it was called. It
-// resets called.
+// MayTry reports whether a waiter is a head of the line, and whether it was called to try once. It resets
+// called.
 func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -320,8 +324,8 @@ func (l *Line) claims() claims {
 	return c
 }
 
-// LeftTo returns the amounts that a take must leave. They are those of the waiters of the line with a lower rank, and of a
-// reservation of another process. r is the state of the bucket.
+// LeftTo returns the amounts that a take must leave to this line's waiters with a lower rank and to another
+// process's reservation; nil for none. r is the state of the bucket.
 func (l *Line) LeftTo(rank uint64, r plan.Reading) plan.Promises {
 	c := l.claims()
 	return c.leftTo(rank, nil, r, nil)
@@ -339,7 +343,8 @@ func (c *claims) ofClass(batch bool) *claims {
 	return c.batches
 }
 
-// leaves reports whether a take must leave anything to waiters, or to a reservation of another process.
+// leaves reports whether a take must leave anything to waiters, or to a reservation of another process, by r,
+// the state of the bucket. A batch call counts the waiters of both classes.
 func (c *claims) leaves(r plan.Reading) bool {
 	if r.Batch {
 		if own := c.ofClass(true); len(own.heads) > 0 || r.IsReserved(own.contest.Lane) {
@@ -350,9 +355,9 @@ func (c *claims) leaves(r plan.Reading) bool {
 	return len(c.heads) > 0 || r.IsReserved(c.contest.Lane)
 }
 
-// leftTo returns the amounts that a take must leave to the waiters with a lower rank, without the waiters
-// that the same write carries, and to a reservation of another process. A batch call leaves them to all interactive
-// waiters, too. r is the state of the bucket.
+// leftTo returns the amounts that a take must leave to waiters of a lower rank, or before the place p, and to
+// another process's reservation. Waiters whose takes the write carries are left out. A batch call leaves them
+// to all interactive waiters, too; r is the bucket's state.
 func (c *claims) leftTo(rank uint64, carried []*Waiter, r plan.Reading, p *placeClaim) plan.Promises {
 	var f plan.Forecast
 	if own := c; r.Batch {
@@ -398,7 +403,8 @@ func (c *claims) promise(f *plan.Forecast, rank uint64, carried []*Waiter, r pla
 	}
 }
 
-// without returns sums of the waiters of a class behind the heads without those that a write carries.
+// without returns behind, the sums of the waiters of a class behind the heads, less the amounts of those that a
+// write carries. batch is their class.
 func (c *claims) without(behind []plan.Signed, carried []*Waiter, batch bool) []plan.Signed {
 	if len(behind) == 0 {
 		return nil

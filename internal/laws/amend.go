@@ -12,7 +12,7 @@ import (
 )
 
 // amendLease makes one or more calls of a random lease that no other worker uses: a correction, or its end. One
-// in ten times it picks an ended lease, which must not change.
+// in ten times it picks an ended lease, which must not change. It does nothing without such a lease.
 func (w *worker) amendLease() {
 	ended := w.r.Float64() < .1
 	l := w.borrowLease(func(l *grant) bool { return l.ended == ended })
@@ -30,8 +30,9 @@ func (w *worker) amendLease() {
 	}
 }
 
-// borrowLease reserves a random lease that suits and that no worker uses, until returnLease; nil if there is
-// none. Without the reservation, calls of one lease would wait for each other while virtual time stands still.
+// borrowLease marks a random lease that suits and that no worker uses as busy, until returnLease; nil without
+// one. Without that mark, calls of one lease would wait for each other while virtual time stands still. It
+// takes h.mu.
 func (w *worker) borrowLease(suits func(*grant) bool) *grant {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
@@ -44,7 +45,7 @@ func (w *worker) borrowLease(suits func(*grant) bool) *grant {
 	return l
 }
 
-// returnLease ends the reservation of a lease by borrowLease.
+// returnLease ends the reservation of a lease by borrowLease. It takes h.mu.
 func (w *worker) returnLease(l *grant) {
 	w.h.mu.Lock()
 	defer w.h.mu.Unlock()
@@ -69,8 +70,8 @@ func (w *worker) changeLease(l *grant) {
 	}
 }
 
-// retryOrEnd makes the next call of a caller whose adjust by d was unconfirmed. It repeats the
-// adjust, settles, or (half of the time) rolls back.
+// retryOrEnd makes the next call after an unconfirmed adjust of a lease by d, as its caller would. It repeats
+// the adjust, settles, or (half of the time) rolls back.
 func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	switch w.r.IntN(4) {
 	case 0:
@@ -82,8 +83,8 @@ func (w *worker) retryOrEnd(l *grant, d dynalimit.Amounts) {
 	}
 }
 
-// adjustLease adjusts a lease by d under a context that may end. It returns the error, and records one that
-// must not occur as a violation.
+// adjustLease adjusts a lease by d under a context that may end, and counts the writes in the lease's stake. It
+// returns the error, and records one that must not occur as a violation.
 func (w *worker) adjustLease(l *grant, d dynalimit.Amounts) error {
 	ctx, cancel := w.callContext()
 	defer cancel()
@@ -132,7 +133,7 @@ func (w *worker) rollBackLease(l *grant) {
 }
 
 // endAtOnce makes two or three concurrent calls of a lease, of random kinds, and waits for them. Most of them
-// end the lease, and the laws check that only one end counts.
+// end the lease, and the laws check that only one end counts. It records errors that must not occur.
 func (w *worker) endAtOnce(l *grant) {
 	seeds := rand.New(rand.NewPCG(w.r.Uint64(), 4))
 	var group sync.WaitGroup
@@ -152,8 +153,8 @@ func (w *worker) endAtOnce(l *grant) {
 	group.Wait()
 }
 
-// changeEnded calls an ended lease, and records a violation unless Rollback and Settle do nothing
-// and the others return ErrLeaseEnded.
+// changeEnded makes one random call of an ended lease. It records a violation unless Rollback and Settle return
+// nil, and the others ErrLeaseEnded.
 func (w *worker) changeEnded(l *grant) {
 	ctx, held := l.stake.withContext(w.h.t.Context()), l.Used()
 	var err, want error
@@ -172,7 +173,8 @@ func (w *worker) changeEnded(l *grant) {
 	}
 }
 
-// recordEnd marks the lease as ended if err is nil. It records an error that must not occur as a violation.
+// recordEnd marks the lease as ended if err is nil, under h.mu. It records an error that must not occur as a
+// violation.
 func (w *worker) recordEnd(l *grant, err error) {
 	w.h.mu.Lock()
 	l.ended = l.ended || err == nil

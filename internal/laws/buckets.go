@@ -13,7 +13,7 @@ const (
 	group    = "all"
 )
 
-// bucketOfItem returns the oracle's name of the bucket in an item, from the item's key.
+// bucketOfItem returns the oracle's name of the bucket in an item or a key, see bucketOf.
 func bucketOfItem(item schema.Item) string {
 	key := schema.KeyOf(item)
 	return bucketOf(strings.TrimPrefix(key.PK, "ENTITY#"), strings.TrimPrefix(key.SK, "#BUCKET#"))
@@ -28,5 +28,5 @@ func bucketOf(entity, of string) string {
 	return entity + " on " + of
 }
 
-// bucketOfLane returns the oracle's name of a lane's bucket.
+// bucketOfLane returns the oracle's name of a lane's bucket, see bucketOf.
 func bucketOfLane(l *lane.Lane) string { return bucketOf(l.Entity, l.Resource) }

@@ -22,8 +22,8 @@ type storedQuota struct {
 // quotaFields are the attributes of every quota.
 var quotaFields = []string{"tk", "bx", "tc", "w", "z"}
 
-// quotaIn decodes a quota of a bucket item, with amounts in millitokens. It returns nil if the item lacks the
-// limit or has it as another kind.
+// quotaIn decodes a quota of a bucket item, with amounts in millitokens; a missing number is 0. It returns nil
+// if the item lacks the limit or has it as another kind.
 func quotaIn(item schema.Item, name string) *storedQuota {
 	number := func(field string) int64 {
 		n, _ := item["q_"+name+"_"+field].(*types.AttributeValueMemberN)
@@ -60,6 +60,7 @@ func (q *storedQuota) levelIn(window int64) int64 {
 }
 
 // windowNumber returns the number of the window of a unit in a zone that contains an instant, in Unix ms.
+// Windows that follow each other have consecutive numbers. It panics for an unknown zone.
 func windowNumber(unit, zone string, at int64) int64 {
 	const hour, day = 3_600_000, 24 * 3_600_000
 	if unit == "hour" {

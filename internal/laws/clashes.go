@@ -17,7 +17,7 @@ type clashes struct {
 	by map[string]int
 }
 
-// countOf returns how many updates of an entity's bucket countRefused has counted.
+// countOf returns how many updates of an entity's bucket countRefused has counted for this client.
 func (c *clashes) countOf(entity string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 )
 
 // fillBucket requests a reset, a top-up or a grant of tokens of a random bucket, as an administrator, and
-// waits. Sometimes it sends the request twice at once under one id, which must count once.
+// waits. Sometimes it sends the request twice at once under one id, which must count once. It records an error
+// that must not occur.
 func (w *worker) fillBucket() {
 	m := w.h.randomMember(w.r)
 	repo := w.h.operator
@@ -38,8 +39,8 @@ func (w *worker) fillBucket() {
 	group.Wait()
 }
 
-// newFilling draws a reset, a top-up or a grant of an entity's bucket. It returns the function that requests it
-// under the id, so that a repeated call counts once.
+// newFilling draws a reset, a top-up or, for a quota, a grant of an entity's bucket. It sends nothing, but
+// returns the function that requests it under the id, so that a repeated call counts once.
 func (w *worker) newFilling(repo *dynalimit.Repository, entity, id string) func(context.Context) error {
 	amounts := w.h.randomAmounts(w.r, entity)
 	if q := w.h.quotas; q != nil && amounts[q.name] > 0 && w.r.IntN(2) == 0 {

@@ -25,13 +25,13 @@ type fill struct {
 	wrong         []string
 }
 
-// fail adds the text of a broken law to x.wrong.
+// fail adds the text of a broken law, from a format, to x.wrong.
 func (x *fill) fail(format string, args ...any) {
 	x.wrong = append(x.wrong, fmt.Sprintf(format, args...))
 }
 
-// replayLimit replays an administrator's reset, top-up or grant on one limit: it shortens the true queue and
-// adds broken laws to x.wrong. The limit was stored as was and is stored as is, with the state s.
+// replayLimit replays an administrator's reset, top-up or grant on one limit, stored as was before and as is
+// after, with the state s. It shortens the true queues in x.t and adds broken laws to x.wrong.
 func (x *fill) replayLimit(was, is *schema.Stored, s bucket.State) {
 	t := x.t
 	if was.Consumed != is.Consumed || was.Rate != is.Rate {

@@ -170,7 +170,8 @@ func newHistory(t *testing.T, seed uint64, mode Mode, inside Inside) *history {
 }
 
 // newMember makes a limiter with its own clock and with a client that fails once the limiter is killed. The
-// oracle observes the limiter's requests from then on.
+// oracle observes the limiter's requests from then on. It does not add it to h.members; an error fails the
+// test.
 func (h *history) newMember() *member {
 	m := &member{}
 	if h.mode.skew > 0 {
@@ -211,7 +212,7 @@ func (h *history) randomChargeMode(r *rand.Rand) dynalimit.ChargeMode {
 	return dynalimit.ChargeParallel
 }
 
-// randomLimits draws the limits of one source: at least one.
+// randomLimits draws limits for one source, at least one: each name with a probability of 0.6.
 func (h *history) randomLimits(r *rand.Rand) []dynalimit.Limit {
 	var limits []dynalimit.Limit
 	for _, name := range limitNames {
@@ -225,8 +226,8 @@ func (h *history) randomLimits(r *rand.Rand) []dynalimit.Limit {
 	return limits
 }
 
-// randomLimit draws the parameters of the named limit: a quota if the quotas of the history say so, else a
-// token bucket.
+// randomLimit draws the parameters of the named limit: a random quota if the history's quotas say so, else one
+// of the token buckets in parameters.
 func (h *history) randomLimit(r *rand.Rand, name string) dynalimit.Limit {
 	p := parameters[r.IntN(len(parameters))]
 	if h.quotas.isQuotaNext(r, name) {
@@ -235,8 +236,9 @@ func (h *history) randomLimit(r *rand.Rand, name string) dynalimit.Limit {
 	return TokenBucket(name, p)
 }
 
-// publishConfig reads the configuration of each entity and records it in the oracle as in force from now on. It
-// also sets h.config, from which later calls are drawn. h.mu must be held, except at the start.
+// publishConfig reads the configuration of each entity on the resource and the group, and records it in the
+// oracle as in force from now on. It also sets h.config, from which later calls are drawn. An error fails the
+// test; h.mu must be held, except at the start.
 func (h *history) publishConfig(ctx context.Context) {
 	for _, entity := range h.chargedEntities() {
 		for _, of := range []string{resource, group} {
@@ -252,7 +254,8 @@ func (h *history) publishConfig(ctx context.Context) {
 	}
 }
 
-// bounds returns the tolerances that the mode allows: of clocks, latency, faults and overrides.
+// bounds returns the tolerances of the judge that the mode allows: of clocks, latency, faults and overrides.
+// They are exact without any of the first three.
 func (h *history) bounds() bounds {
 	rules := bounds{skew: h.mode.skew, exact: h.mode.skew == 0 && h.mode.latency == 0 && !h.mode.faults}
 	rules.horizon = h.horizon.Milliseconds()
@@ -284,7 +287,8 @@ func (h *history) awaitRest() {
 	Elapse(time.Minute) // for reads with callers that have gone
 }
 
-// endHistory ends the contexts of calls, closes every limiter, also of dead processes, and then the table.
+// endHistory ends the contexts of calls, closes every limiter, also of dead processes, waits for their last
+// reads, and closes the table. An error of a Close fails the test, see closeMember.
 func (h *history) endHistory() {
 	h.stop()
 	h.mu.Lock()
@@ -354,8 +358,8 @@ func (h *history) randomAmounts(r *rand.Rand, entity string) dynalimit.Amounts {
 	return a
 }
 
-// recordGrant adds the amounts of a granted lease to h.told. It adds the lease to h.leases, which workers
-// amend, unless its limiter has died. It takes h.mu.
+// recordGrant adds the amounts of a granted lease to h.told, and gives the lease's stake a function that shows
+// its holdings. It adds the lease to h.leases, which workers amend, unless its limiter has died. It takes h.mu.
 func (h *history) recordGrant(g *grant, amounts dynalimit.Amounts) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

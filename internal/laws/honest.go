@@ -11,8 +11,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// checkDenials checks the waits of denials after a history, without faults. The call must succeed after the
-// returned wait, and be denied one millisecond before. It adds violations to j.
+// checkDenials checks the waits of three random calls, if denied, after a history without faults. The call must
+// succeed after the returned wait, and be denied one millisecond before. It adds a violation to j.violations,
+// and then ends.
 func (h *history) checkDenials(j *judge) {
 	for range 3 {
 		m := h.members[h.r.IntN(len(h.members))]
@@ -45,12 +46,12 @@ func (h *history) checkDenials(j *judge) {
 	}
 }
 
-// waitIsEstimate reports whether a denied limit is a quota full of the estimates of open calls, so that its
-// wait is not exact.
+// waitIsEstimate reports whether a status is of a quota full of the estimates of open calls, so that its wait
+// is not exact.
 func waitIsEstimate(s dynalimit.LimitStatus) bool { return s.ByEstimates }
 
 // informedLimiter returns a random limiter after it has read the entity's buckets, so that its next call
-// decides at once.
+// decides at once. An error of that read fails the test.
 func (h *history) informedLimiter(entity string) *dynalimit.RateLimiter {
 	l := h.randomMember(h.r).limiter
 	_, err := l.Check(h.t.Context(), entity, resource, nil)

@@ -77,13 +77,14 @@ func newJudge(o *oracle, rules bounds) *judge {
 	}
 }
 
-// fail adds a violation by the write w to j.violations.
+// fail adds the violation of a law by the write w to j.violations, as text with the write's number and time.
 func (j *judge) fail(w *ddbmem.Write, format string, args ...any) {
 	j.violations = append(j.violations, fmt.Sprintf("write %d at %d: ", w.Seq, w.Time.UnixMilli())+fmt.Sprintf(format, args...))
 }
 
-// verify replays all recorded writes and admissions, up to the first violation, and returns the violations.
-// After a clean replay it also reports granted writes that never landed. It holds the oracle's lock.
+// verify replays all recorded writes and admissions, up to the first violation, and returns the violations,
+// after those that the oracle noted itself. After a clean replay it also reports granted writes that never
+// landed. It holds the oracle's lock.
 func (j *judge) verify() []string {
 	j.oracle.mu.Lock() // timers write the lapsed tokens
 	defer j.oracle.mu.Unlock()
@@ -113,8 +114,8 @@ func (j *judge) decodeBucket(w *ddbmem.Write, item schema.Item) *schema.Image {
 	return image
 }
 
-// replayWrite replays one committed write of a bucket and adds the laws that it breaks to j.violations. It
-// stops after the first part with a violation.
+// replayWrite replays one committed write of a bucket on the true states of its limits, the accounts and the
+// stakes. It adds the laws that it breaks to j.violations, and stops after the first part with a violation.
 func (j *judge) replayWrite(w *ddbmem.Write) {
 	before, after := j.decodeBucket(w, w.Old), j.decodeBucket(w, w.New)
 	item := w.New
@@ -167,7 +168,8 @@ func (j *judge) replayWrite(w *ddbmem.Write) {
 	}
 }
 
-// isNoteAlone reports whether a write changed nothing but the note of waiters: a head raised the age or reserved.
+// isNoteAlone reports whether a write changed nothing but the note of interactive waiters: a head raised the
+// age or reserved. It is false for a write that changed nothing, made or deleted the bucket.
 func isNoteAlone(w *ddbmem.Write) bool {
 	if w.Old == nil || w.New == nil {
 		return false
@@ -178,8 +180,8 @@ func isNoteAlone(w *ddbmem.Write) bool {
 	return !reflect.DeepEqual(w.Old, w.New) && reflect.DeepEqual(was, is)
 }
 
-// findSent returns the sentWrite of the committed write w, by its request. It returns nil if no limiter sent
-// it, or if the op slots show another operation. It checks a pending update at once.
+// findSent returns the oracle's record of the committed write w, by its request. It returns nil if no limiter
+// sent it, or if the op slots show another operation. It checks a pending update at once.
 func (j *judge) findSent(w *ddbmem.Write, entity string, before, after *schema.Image) *sentWrite {
 	sent := j.oracle.requests[w.RequestSeq][entity]
 	operation, changed := slotOperation(*w)
@@ -196,8 +198,9 @@ func (j *judge) findSent(w *ddbmem.Write, entity string, before, after *schema.I
 	return sent
 }
 
-// checkPending checks the landing of a pending update, which changes no op slot: it must not have been refused,
-// and it may change only tokens and counters, by the update's amounts.
+// checkPending checks the landing of a pending update, which changes no op slot, and counts it. The update must
+// not have been refused, and may change only tokens and counters, by its amounts. Violations go to
+// j.violations.
 func (j *judge) checkPending(w *ddbmem.Write, sent *sentWrite, before, after *schema.Image) {
 	j.tally["told"]++
 	if sent.refused || before == nil || before.Set != after.Set || before.Refilled != after.Refilled || string(before.IncarnationID()) != string(after.IncarnationID()) {
@@ -219,8 +222,8 @@ func (j *judge) checkPending(w *ddbmem.Write, sent *sentWrite, before, after *sc
 	}
 }
 
-// drainQueues shortens the true queues of a bucket's token buckets by the refill up to at (ms), at the rates in
-// held. A nil held is a missing bucket.
+// drainQueues shortens the true queues of a bucket's token buckets by the refill since the last call, up to at
+// in Unix ms. It uses the rates in held, and notes them. A nil held is a missing bucket.
 func (j *judge) drainQueues(entity string, held *schema.Image, at int64) {
 	since := j.drained[entity]
 	j.drained[entity] = at
@@ -250,8 +253,9 @@ func (j *judge) clockTolerance(t *truth) int64 {
 	return t.fastest.Amount*((2+t.changes)*j.rules.skew+t.surplus)/t.fastest.Period + 2
 }
 
-// replayDeletion replays the deletion of a bucket, counts it, and drops the true states of its limits. An
-// expired bucket that still owed tokens is a violation; one that an operator deleted may owe anything.
+// replayDeletion replays the deletion of a bucket, counts it, and drops the true states of its limits. All
+// limits count as absent from then on. An expired bucket that still owed tokens is a violation; one that an
+// operator deleted may owe anything.
 func (j *judge) replayDeletion(w *ddbmem.Write, entity string, before *schema.Image) {
 	j.tally[map[bool]string{true: "expired", false: "deleted"}[w.Expired]]++
 	j.incarnations[entity]++
@@ -313,8 +317,8 @@ func (j *judge) landedGiveBacks(sent *sentWrite, before, after *schema.Image) []
 	return backs
 }
 
-// appliedBack returns the millitokens that the write gave back to a limit: all or, if the client did not know
-// the limit, 0.
+// appliedBack returns the millitokens that the write gave back to a limit, by its counter. That is all, or 0 if
+// the client did not know the limit.
 func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.Image) int64 {
 	a := sent.sums.Of(name)
 	i, k := before.Set.Index(name), after.Set.Index(name)
@@ -327,8 +331,9 @@ func (j *judge) appliedBack(sent *sentWrite, name string, before, after *schema.
 	return 0
 }
 
-// replayFilling replays an administrator's reset, top-up or grant f of a bucket. It records a violation if the
-// change came twice, made a bucket, or changed more than tokens.
+// replayFilling replays an administrator's reset, top-up or grant f of a bucket on the true state of each
+// limit. It records a violation if the change came twice, made a bucket, changed more than tokens, or gave
+// another amount than requested.
 func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema.Image) {
 	j.tally["filled"]++
 	if j.fillings[f.id] {
@@ -352,8 +357,8 @@ func (j *judge) replayFilling(w *ddbmem.Write, f *filling, before, after *schema
 	}
 }
 
-// checkCreation records a violation if the first write of a bucket charges no limit. It counts the new
-// incarnation, and drops the true states of the last one's limits.
+// checkCreation records a violation if the first write of a bucket charges no limit. It notes the number of the
+// new incarnation in j.made, and drops the true states of the last one's limits.
 func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Image) {
 	j.tally["created"]++
 	j.made[bucketOfItem(w.New)+"#"+string(after.IncarnationID())] = j.incarnations[bucketOfItem(w.New)]
@@ -369,7 +374,7 @@ func (j *judge) checkCreation(w *ddbmem.Write, sent *sentWrite, after *schema.Im
 }
 
 // checkConfig records a violation if a granted take was decided under an outdated configuration, unless newer
-// ones could not be read.
+// ones could not be read. It checks nothing without rules.configWithin.
 func (j *judge) checkConfig(w *ddbmem.Write, entity string, sent *sentWrite, after *schema.Image, at int64) {
 	takes := slices.ContainsFunc(sent.sums, func(n plan.Row) bool { return n.Take > 0 })
 	if j.rules.configWithin > 0 && takes && sent.granted &&

@@ -4,7 +4,7 @@ import "fmt"
 
 // checkLedgers compares, after the replay, the debits of each limit with the amounts that callers were granted
 // and that their leases hold. In exact histories they must be equal for every limit that was always present. It
-// adds violations.
+// adds violations to j.violations, also those of suspect stakes.
 func (j *judge) checkLedgers(h *history) {
 	for key, told := range h.told {
 		if acc := j.accountAt(key); told > acc.granted {

@@ -37,7 +37,7 @@ func (j *judge) replayLimits(w *ddbmem.Write, entity string, sent *sentWrite, be
 }
 
 // replayRemovals records a violation for each limit that the write removed from the item while it owed tokens.
-// It drops the true states of removed limits, and keeps their prefetched tokens in j.heldOf.
+// It counts the removed limits, drops their true states, and keeps their prefetched tokens in j.heldOf.
 func (r *replay) replayRemovals() {
 	for _, name := range r.before.Set.Names {
 		if r.after.Set.Index(name) >= 0 {
@@ -126,8 +126,8 @@ func (r *replay) addTruth(k int, name string, a plan.Row, is *storedQuota) {
 	}
 }
 
-// checkFull begins the record of the true state of a limit new in the item. It records a violation unless the
-// limit is full, less the charges of the write.
+// checkFull begins the record of the true state of a limit new in the item, in r.truths. It records a violation
+// unless the limit is full, less the charges of the write, and its counter shows these.
 func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	r.truths[name] = &truth{}
 	out := a.Take + a.Adjust
@@ -140,7 +140,8 @@ func (r *replay) checkFull(name string, a plan.Row, l *schema.Stored) {
 	}
 }
 
-// checkCounter records a violation unless the limit's counter moved by the write's consumption.
+// checkCounter records a violation unless the counter of a limit, which the item had before too, moved by the
+// write's consumption.
 func (r *replay) checkCounter(name string, a plan.Row) {
 	was, is := &r.before.Limits[r.before.Set.Index(name)], &r.after.Limits[r.after.Set.Index(name)]
 	if got, want := is.Consumed-was.Consumed, a.Consumed(); got != want {
@@ -148,8 +149,8 @@ func (r *replay) checkCounter(name string, a plan.Row) {
 	}
 }
 
-// applyToQueue shortens the true queue of a token bucket by the write's give-backs, and adapts it to changed
-// parameters. Tokens taken while the limit was a quota are not given back.
+// applyToQueue shortens the true queues of a token bucket, also that of admissions, by the write's give-backs,
+// and adapts them to changed parameters. Tokens taken while the limit was a quota are not given back.
 func (r *replay) applyToQueue(t *truth, name string, a plan.Row) {
 	i, k := r.before.Set.Index(name), r.after.Set.Index(name)
 	was, is := &r.before.Limits[i], &r.after.Limits[k]
@@ -170,9 +171,9 @@ func (r *replay) applyToQueue(t *truth, name string, a plan.Row) {
 	}
 }
 
-// chargeQueue adds the write's granted and adjusted amounts to the true queue of a token bucket, and records a
-// violation if it exceeds the burst. With faster, a claim credits the time of its own flight at the new, higher
-// rate.
+// chargeQueue adds the write's granted and adjusted amounts to the true queues of a token bucket, once for a
+// write that lands twice. It records a violation if the queue exceeds the burst. With faster, a claim credits
+// the time of its own flight at the new, higher rate.
 func (r *replay) chargeQueue(name string, a plan.Row, t *truth, l *schema.Stored, faster bool) {
 	t.noteRate(l.Rate)
 	first := r.sent.landings == 1
@@ -242,7 +243,8 @@ func (r *replay) checkPassed(name string, a plan.Row, kept bool) {
 }
 
 // lapsedTokens returns the lapsed prefetched tokens, in millitokens, that the write took off the limit's
-// counter. It is 0 if the client did not know the limit, or the write added it.
+// counter. It is 0 if the client did not know the limit, or the write added it. It records a violation if a
+// repeated write takes them off again.
 func (r *replay) lapsedTokens(name string, a plan.Row) int64 {
 	_, lapsed := r.sent.prefetchOf(name)
 	if lapsed == 0 || r.before == nil || r.before.Set.Index(name) < 0 {
@@ -259,8 +261,8 @@ func (r *replay) lapsedTokens(name string, a plan.Row) int64 {
 	return lapsed
 }
 
-// checkTokens records a violation unless, in an exact history, the bucket holds its burst less its true queue
-// and an allowed slack. It sets t.forgone to the slack.
+// checkTokens records a violation unless the bucket holds its burst less its true queue and an allowed slack,
+// in an exact history. It sets t.forgone to the slack, in millitokens.
 func (r *replay) checkTokens(name string, take int64, t *truth, s bucket.State) {
 	forgone := s.Burst - t.queue - s.Level(r.at)
 	if forgone < 0 || forgone > t.forgone && forgone > r.sent.mostSlack(s.Burst, t.fastest, take) {

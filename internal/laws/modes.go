@@ -32,7 +32,7 @@ var Modes = []Mode{
 	{Name: "prefetch and everything", ahead: true, faults: true, latency: 60, skew: 5000, overrides: true},
 }
 
-// Skewed returns the mode with wrong clocks, and with calls that bring their own limits.
+// Skewed returns the mode "skew": clocks up to 5 s wrong, and calls that bring their own limits.
 func Skewed() Mode { return Modes[2] }
 
 // Prefetching returns the mode with prefetching limiters, and no other trouble.

@@ -21,8 +21,9 @@ type operator struct {
 	r *rand.Rand
 }
 
-// changeTable makes one random change of the table: it changes the configuration, expires items after a pause,
-// or deletes an entity or a bucket. p, a random number, decides.
+// changeTable makes one random change of the table: it changes the configuration, expires items, or deletes an
+// entity or a bucket. Before the expiry it pauses for up to 20 hours. The random number p, below 0.055,
+// decides.
 func (o *operator) changeTable(p float64) {
 	switch {
 	case p < .03:
@@ -36,7 +37,7 @@ func (o *operator) changeTable(p float64) {
 }
 
 // causeFault kills a limiter, throttles a bucket's partition, or silences the store for a while; p, a random
-// number, decides.
+// number from 0.055 to 0.085, decides.
 func (o *operator) causeFault(p float64) {
 	switch {
 	case p < .07:
@@ -92,8 +93,8 @@ func (o *operator) reconfigure() {
 	o.h.publishConfig(ctx)
 }
 
-// setSource replaces the limits of a source. One in three times it sets only some of them, which then extend
-// the less specific sources.
+// setSource replaces the list of limits of a source and keeps the rest of it, even if limits of other sources
+// get hidden. One in three times it sets only some of the limits, which then extend the less specific sources.
 func setSource(ctx context.Context, of admin.Limits, r *rand.Rand, at admin.Scope, limits []dynalimit.Limit) error {
 	c, err := of.GetConfig(ctx, at)
 	if err != nil {
@@ -117,8 +118,8 @@ func unsetSource(ctx context.Context, of admin.Limits, at admin.Scope) error {
 	return err
 }
 
-// raiseLimit raises one limit of an entity at a random source, and publishes the configuration now and when the
-// raise ends. It ignores a refused raise; h.mu must be held.
+// raiseLimit raises one limit of an entity at a random source, counts it, and publishes the configuration now
+// and when the raise ends. It ignores a refused raise; another error fails the test. h.mu must be held.
 func (o *operator) raiseLimit(ctx context.Context, entity string) {
 	r, inForce := o.h.raises, o.h.config[bucketOf(entity, resource)]
 	if len(inForce) == 0 {
@@ -143,8 +144,8 @@ func (o *operator) raiseLimit(ctx context.Context, entity string) {
 	})
 }
 
-// changeQuota replaces, for everybody, the limit that may be a quota, and publishes the configuration. Half of
-// the time it then waits until all limiters have read the change.
+// changeQuota replaces, for everybody, the limit that may be a quota, and publishes the configuration, with
+// h.mu held. Half of the time it then waits until all limiters have read the change. An error fails the test.
 func (o *operator) changeQuota() {
 	o.h.mu.Lock()
 	ctx, limits := Quietly(o.h.t.Context()), admin.New(o.h.operator).Limits
@@ -160,8 +161,8 @@ func (o *operator) changeQuota() {
 	}
 }
 
-// changeParent draws a new record of the i-th entity: another parent, none, or another way of counting it. It
-// creates the record if it was deleted.
+// changeParent stores a new random record of the i-th entity: another parent, none, or another way of counting
+// it. It creates the record if it was deleted, and returns the error.
 func (o *operator) changeParent(ctx context.Context, i int) error {
 	entities := admin.New(o.h.operator).Entities
 	now, err := entities.Get(ctx, o.h.entities[i])
@@ -180,8 +181,8 @@ func (o *operator) changeParent(ctx context.Context, i int) error {
 	return err
 }
 
-// crashLimiter marks a random limiter as dead in the middle of its work, drops its leases, and starts another
-// in its place.
+// crashLimiter marks a random limiter as dead in the middle of its work, so that its requests fail, and drops
+// its leases. It starts another in its place, and keeps the dead one in h.retired.
 func (o *operator) crashLimiter() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()
@@ -195,8 +196,8 @@ func (o *operator) crashLimiter() {
 	o.h.members[i] = o.h.newMember()
 }
 
-// eraseBuckets deletes one random bucket, or the leaf with its limits and buckets, which it creates again.
-// Debts and open leases do not matter.
+// eraseBuckets deletes one random bucket, or the leaf with its limits and buckets, which it creates again
+// before it publishes the configuration. Debts and open leases do not matter. An error fails the test.
 func (o *operator) eraseBuckets() {
 	o.h.mu.Lock()
 	defer o.h.mu.Unlock()

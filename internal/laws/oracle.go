@@ -93,7 +93,7 @@ func newOracle() *oracle {
 }
 
 // recordCommit records a committed write of a bucket, or the record of an administrator's operation, for the
-// judge. The store calls it for every write; it takes o.mu.
+// judge. An unreadable record becomes a violation. The store calls it for every write; it takes o.mu.
 func (o *oracle) recordCommit(w ddbmem.Write) {
 	item := w.New
 	if item == nil {
@@ -114,8 +114,8 @@ func (o *oracle) recordCommit(w ddbmem.Write) {
 	o.writes = append(o.writes, w)
 }
 
-// listenTo sets the hooks of a limiter's lanes and transactions. The oracle then records each
-// sent write with its outcome, each pending update, and each call admitted from memory.
+// listenTo sets the hooks of a limiter's lanes and transactions, and wraps their store. The oracle then records
+// each sent write with its outcome, each pending update, and each call admitted from memory.
 func (o *oracle) listenTo(desk *call.Desk) {
 	lanes := desk.Lanes
 	met := &clashes{by: map[string]int{}}
@@ -177,7 +177,7 @@ func (o *oracle) recordOwed(bucket *lane.Lane, amounts []plan.Signed) {
 	}
 }
 
-// allOwed returns a copy of the sums that recordOwed has added, in millitokens by entity and limit.
+// allOwed returns a copy of o.owed: give-backs without a named lease, in millitokens by bucket and limit.
 func (o *oracle) allOwed() map[string]int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -196,8 +196,8 @@ func (c carried) withContext(ctx context.Context) context.Context {
 	return context.WithValue(ctx, carriedKey{}, c)
 }
 
-// recordArrival records which writes a request carries, from its context. The store calls it before it executes
-// the request.
+// recordArrival records by the request's number which writes it carries, from its context. The store calls it
+// before it executes the request.
 func (o *oracle) recordArrival(q *ddbmem.Request) {
 	if c, _ := q.Context.Value(carriedKey{}).(carried); c != nil {
 		o.mu.Lock()
@@ -233,8 +233,8 @@ type listening struct {
 	met  *clashes
 }
 
-// Update implements lane.Store. It puts the recorded write into the request's context, and counts a refusal at
-// full. The update of a note is not recorded.
+// Update implements lane.Store. It puts the recorded write into the request's context, returns the store's
+// answer unchanged, and counts a refusal at full. The update of a note is not recorded.
 func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	d, is := ctx.Value(delivered{}).(*delivered)
 	if !is {
@@ -249,7 +249,8 @@ func (s listening) Update(ctx context.Context, key schema.Item, st schema.Statem
 	return a
 }
 
-// Create implements lane.Store. It puts the recorded write into the request's context.
+// Create implements lane.Store. It puts the recorded write into the request's context, and returns the store's
+// answer unchanged.
 func (s listening) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	of := bucketOf(c.Entity, c.Resource)
 	w := s.sent(binary.BigEndian.Uint64(c.OpID), of)
@@ -276,8 +277,9 @@ type transactions struct {
 	met  *clashes
 }
 
-// sendRecorded sends a transaction with its recorded writes in the request's context. It then records the
-// outcome and the stake in each of them, under s.mu, and counts refusals at full.
+// sendRecorded sends a transaction with its recorded writes in the request's context, and returns its answer
+// unchanged. It records the outcome and the stake in each of the writes, under s.mu, and counts refusals at
+// full.
 func (s transactions) sendRecorded(ctx context.Context, t *store.Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	writes := carried{}
 	for _, item := range t.Items {
@@ -319,8 +321,8 @@ func slotOperation(w ddbmem.Write) (uint64, bool) {
 	return 0, false
 }
 
-// recordConfig records that the configuration with this fingerprint is in force for an entity from the instant
-// at on.
+// recordConfig records that an entity's bucket has the configuration with this fingerprint from the instant at,
+// in Unix ms, until the next one recorded.
 func (o *oracle) recordConfig(entity, fingerprint string, at int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -334,13 +336,14 @@ func (o *oracle) recordUnread() {
 	o.unread = append(o.unread, time.Now().UnixMilli())
 }
 
-// unreadBetween reports whether a read of configurations got no answer between from and to.
+// unreadBetween reports whether a read of configurations got no answer at an instant from `from` to `to`, in
+// Unix ms.
 func (o *oracle) unreadBetween(from, to int64) bool {
 	return slices.ContainsFunc(o.unread, func(at int64) bool { return from <= at && at <= to })
 }
 
-// wasInForce reports whether the configuration with a fingerprint was in force for an entity at any time
-// between from and to.
+// wasInForce reports whether the configuration with a fingerprint was in force for an entity's bucket at any
+// time from `from` to `to`, in Unix ms.
 func (o *oracle) wasInForce(entity, fingerprint string, from, to int64) bool {
 	list := o.configs[entity]
 	for i, c := range list {
@@ -397,7 +400,7 @@ func (w *sentWrite) prefetchOf(name string) (debited, lapsed int64) {
 	return amountOf(w.debited, name), amountOf(w.lapsed, name)
 }
 
-// amountOf returns the sum of a limit's amounts in list, in millitokens.
+// amountOf returns the sum of a limit's amounts in list, in millitokens; 0 if it is not listed.
 func amountOf(list []plan.Signed, name string) (sum int64) {
 	for _, a := range list {
 		if a.Name == name {
@@ -424,7 +427,8 @@ func decodeFilling(item schema.Item) (*filling, error) {
 	return f, json.Unmarshal([]byte(o.Arguments), f)
 }
 
-// callParts returns the amounts of a write by call. A transaction is of one call.
+// callParts returns the amounts of a write by call, with each call's stake. A transaction is of one call, and
+// has its takes only.
 func (w *sentWrite) callParts() []part {
 	if w.transaction {
 		p := part{stake: w.stake}

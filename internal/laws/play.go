@@ -27,7 +27,7 @@ type Report struct {
 	Tally map[string]int
 }
 
-// First returns the first n violations as text, one a line.
+// First returns the first n violations as text, one a line; all of them if they are fewer.
 func (r Report) First(n int) string {
 	out := ""
 	for _, v := range r.Violations[:min(n, len(r.Violations))] {
@@ -72,7 +72,7 @@ func Play(t *testing.T, seed uint64, mode Mode, inside Inside) Report {
 }
 
 // runSteps lets concurrent workers share the given number of random steps, and waits until all writes have
-// landed. It returns the judge with the violations of its replay.
+// landed. It returns the judge with the violations of its replay and, after a clean replay, of the ledgers.
 func (h *history) runSteps(workers, steps int) *judge {
 	var group sync.WaitGroup
 	luck := make([]*rand.Rand, workers) // before any worker runs, because a crash draws from h.r too

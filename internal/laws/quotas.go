@@ -23,8 +23,8 @@ func (r *replay) decidedAt() (earliest, latest int64) {
 	return earliest, latest
 }
 
-// checkFirstWindow records a violation unless a quota new in the item begins in the window in which the sender
-// decided.
+// checkFirstWindow records a violation unless a quota new in the item begins in the window of the sender's
+// decision, by any clock within the tolerance.
 func (r *replay) checkFirstWindow(name string, is *storedQuota) {
 	earliest, latest := r.decidedAt()
 	if is.window < is.windowAt(earliest) || is.window > is.windowAt(latest) {
@@ -43,7 +43,8 @@ func (r *replay) possibleLevels(was *storedQuota) (levels []int64) {
 }
 
 // replayQuota replays the write on a limit that is a quota after it, or was one before: was or is may be nil.
-// It sets the limit's true queue to the quota's usage, in millitokens.
+// It sets the limit's true queue to the quota's usage, in millitokens. More taken than the quota had is a
+// violation.
 func (r *replay) replayQuota(t *truth, name string, a plan.Row, was, is *storedQuota) {
 	switch {
 	case is == nil:
@@ -62,8 +63,8 @@ func (r *replay) replayQuota(t *truth, name string, a plan.Row, was, is *storedQ
 	t.mixed, t.quota = true, is != nil
 }
 
-// replayToQuota replays the change of a token bucket to a quota. It records a violation unless the queue of the
-// bucket counts as used.
+// replayToQuota replays the change of a token bucket to a quota, and counts it. It records a violation unless
+// the queue of the bucket counts as used, and the window is right.
 func (r *replay) replayToQuota(t *truth, name string, a plan.Row, is *storedQuota) {
 	r.j.tally["became a quota"]++
 	r.recordFlip(name)
@@ -78,8 +79,8 @@ func (r *replay) replayToQuota(t *truth, name string, a plan.Row, is *storedQuot
 	}
 }
 
-// replayToBucket replays the change of a quota to a token bucket, whose true state begins again as a queue. It
-// records a violation unless the bucket begins with the quota's tokens.
+// replayToBucket replays the change of a quota to a token bucket, and begins the limit's true state again as a
+// queue in *t. It counts the change, and records a violation unless the bucket begins with the quota's tokens.
 func (r *replay) replayToBucket(t *truth, name string, a plan.Row, was *storedQuota) {
 	r.j.tally["became a bucket"]++
 	r.recordFlip(name)
@@ -109,8 +110,9 @@ func (r *replay) flightTime() int64 {
 	return late
 }
 
-// replayWithinQuota replays the write on a quota that stays a quota. It records a violation unless the window
-// is right and the tokens are, to the millitoken, with the give-backs that the calls may make.
+// replayWithinQuota replays the write on a quota that stays a quota, and updates the sum taken in its window.
+// It records a violation unless the window is right and the tokens are, to the millitoken, with the give-backs
+// that the calls may make.
 func (r *replay) replayWithinQuota(name string, a plan.Row, was, is *storedQuota) {
 	level, charges := r.checkWindow(name, was, is, a.Take+a.Adjust), int64(0)
 	if r.sent.tells {
@@ -143,7 +145,7 @@ func (r *replay) replayWithinQuota(name string, a plan.Row, was, is *storedQuota
 }
 
 // checkWindow records a violation unless the quota's window moved only forward, and only as the sender's clock
-// permits. It returns the millitokens in the window before the charges.
+// permits. It counts changes of unit and zone. It returns the millitokens in the window before the charges.
 func (r *replay) checkWindow(name string, was, is *storedQuota, charged int64) (level int64) {
 	earliest, latest := r.decidedAt()
 	if is.unit != was.unit {
@@ -253,7 +255,8 @@ func (j *judge) windowParts(k windowLot) []windowLot {
 	return []windowLot{k, k.sinceChange(inLife, j.lives), k.sinceChange(inZone, j.flips)}
 }
 
-// bookTaken adds an amount that a lease took in a window, in millitokens, to its stake.
+// bookTaken adds an amount that a lease took in a window, in millitokens, to its stake. It counts in the sum of
+// the window, and in those since the limit's last changes.
 func (j *judge) bookTaken(s *stake, k windowLot, amount int64) {
 	for _, k := range j.windowParts(k) {
 		s.inWindow[k] += amount
@@ -299,8 +302,8 @@ func debtOf(t *truth, item schema.Item, name string, at int64) int64 {
 	return q.n - q.levelIn(q.windowAt(at))
 }
 
-// checkQuotaLevel records a violation unless package bucket computes the same tokens of the quota at the write
-// as this package.
+// checkQuotaLevel records a violation unless State.Level of package bucket at the write equals the level that
+// this package computes from the item.
 func (r *replay) checkQuotaLevel(name string, is *storedQuota, s bucket.State) {
 	if want := is.levelIn(is.windowAt(r.at)); s.Level(r.at) != want {
 		r.fail("L2: %s is worth %d, not %d, in %s", name, s.Level(r.at), want, is.windowName())

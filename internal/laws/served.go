@@ -4,9 +4,9 @@ import "fmt"
 
 // Limiters that prefetch. Admissions from memory are judged at their own instant, not at that of the debit.
 
-// admitFromMemory adds an admission to the limit's queue of admissions, and returns the violation of its bound, or
-// "". The bound is the burst plus the refill, give-backs and adjusts of one horizon. There is none for a quota, or
-// without prefetch.
+// admitFromMemory adds an admission to the limit's queue of admissions, and returns the violation of its bound
+// as text, or "". The bound is the burst plus the refill, give-backs and adjusts of one horizon. It does
+// nothing for a quota, or without prefetch.
 func (j *judge) admitFromMemory(t *truth, name string, amount, burst, at int64) (wrong string) {
 	if j.rules.horizon == 0 || t.quota {
 		return ""
@@ -37,7 +37,8 @@ func (j *judge) replayServed(n int) {
 }
 
 // replayAdmission replays one call admitted from prefetched tokens. It adds to the account and stake of each
-// limit, and to the queue of admissions if the bucket is still the same.
+// limit, and to the queue of admissions if the bucket is still the same. A call above the bound, or with tokens
+// that were not debited, is a violation.
 func (j *judge) replayAdmission(e *served) {
 	here, current := j.made[e.entity+"#"+string(e.Incarnation)]
 	current = current && here == j.incarnations[e.entity] && j.images[e.entity] != nil

@@ -88,7 +88,8 @@ func stakeOf(ctx context.Context) *stake {
 	return s
 }
 
-// wholeStake returns the stake into which s was merged, or s itself if it was not merged.
+// wholeStake returns the stake into which s was merged, directly or through others, or s itself if it was not
+// merged.
 func (s *stake) wholeStake() *stake {
 	for s.into != nil {
 		s = s.into
@@ -143,8 +144,8 @@ func (s *stake) checkHoldings(levels []call.Held, gone map[string]bool, owed map
 	return wrong
 }
 
-// heldBy returns the millitokens that a lease surely holds, and its known amounts including possible ones, by
-// bucket and limit.
+// heldBy returns two maps by bucket and limit, in millitokens. One has the amounts that a lease surely holds,
+// the other all that it knows, with doubtful and vain ones.
 func heldBy(levels []call.Held) (held, known map[string]int64) {
 	held, known = map[string]int64{}, map[string]int64{}
 	for _, level := range levels {

@@ -37,7 +37,8 @@ func (j *judge) bookStakes(w *ddbmem.Write, entity string, sent *sentWrite, befo
 	}
 }
 
-// recordUnnamed adds give-backs of no known lease to the oracle's sums of owed give-backs, by bucket and limit.
+// recordUnnamed adds give-backs of no known lease, the negative amounts, to the oracle's sums of owed
+// give-backs, by bucket and limit.
 func (j *judge) recordUnnamed(entity string, amounts []plan.Signed) {
 	for _, a := range amounts {
 		j.oracle.owed[entity+"#"+a.Name] += max(0, -a.Amount)

@@ -8,7 +8,7 @@ import (
 )
 
 // makeStep makes one random action: a call, a change of a lease, a stream of calls, an administrator's change
-// or a fault, often after a pause.
+// or a fault. It often pauses before. After most actions a delayed request may land.
 func (w *worker) makeStep() {
 	if w.r.Float64() < .5 {
 		pauses := []int64{0, 0, 1, 3, 20, 200, 900, 1100, w.r.Int64N(120_000)}
@@ -43,7 +43,8 @@ func (w *worker) makeStep() {
 }
 
 // acquireConcurrently makes the given number of concurrent calls of Acquire or Wait with random amounts and
-// options, and waits for them. It records grants, and errors that must not occur.
+// options, and waits for them. It records grants, and errors that must not occur, also a wait that ended too
+// late.
 func (w *worker) acquireConcurrently(m *member, callers int) {
 	entity := w.h.entities[w.r.IntN(w.r.IntN(len(w.h.entities))+1)]
 	var group sync.WaitGroup

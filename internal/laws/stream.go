@@ -7,8 +7,9 @@ import (
 	"github.com/dynalimit/dynalimit"
 )
 
-// streamCalls makes calls at a rate that starts prefetching. Sometimes it then lets the prefetched tokens age,
-// takes large amounts, and goes on.
+// streamCalls makes calls at a rate that starts prefetching, with small random amounts, and waits for them; it
+// does nothing without a limit to name. Sometimes it then lets the prefetched tokens age, takes large amounts,
+// and goes on.
 func (w *worker) streamCalls(m *member) {
 	entity := w.h.entities[w.r.IntN(len(w.h.entities))]
 	amounts, bursts := dynalimit.Amounts{}, dynalimit.Amounts{}

@@ -13,8 +13,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// enrolTeams creates, in a third of the histories, teams that calls may name as parents, with
-// limits, and two plans. One team ends the longest chain below which calls are admitted.
+// enrolTeams creates, in a third of the histories, teams that calls may name as parents, with limits, and two
+// plans, and sets h.teams. One team ends the longest chain below which calls are admitted. An error fails the
+// test.
 func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	if r.IntN(3) > 0 {
 		return
@@ -36,7 +37,8 @@ func (h *history) enrolTeams(ctx context.Context, r *rand.Rand) {
 	require.NoError(h.t, setSource(ctx, to.Limits, r, admin.Scope{Plan: "free"}, h.randomLimits(r)))
 }
 
-// chargedEntities returns the ids of all entities with buckets that calls charge: the chain and the teams.
+// chargedEntities returns a new list of the ids of all entities with buckets that calls charge: the chain and
+// the teams.
 func (h *history) chargedEntities() []string {
 	return append(h.entities[:len(h.entities):len(h.entities)], h.teams...)
 }

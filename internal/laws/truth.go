@@ -32,7 +32,7 @@ type truth struct {
 // level above counted too, told the pending updates of quotas.
 type account struct{ granted, adjusted, back, passed, told int64 }
 
-// noteRate keeps r as the limit's fastest rate so far, if it refills faster.
+// noteRate sets r as the limit's fastest rate so far, if it refills faster.
 func (t *truth) noteRate(r bucket.Rate) {
 	if t.fastest.Period == 0 || isFaster(r, t.fastest) {
 		t.fastest = r
@@ -57,13 +57,13 @@ type ahead struct {
 // recent are amounts of a limit, with their instants.
 type recent []struct{ at, amount int64 }
 
-// addAmount appends an amount at an instant, in ms, and drops amounts more than horizon ms older.
+// addAmount appends an amount at an instant, in ms, to r, and drops from r amounts more than horizon ms older.
 func (r *recent) addAmount(amount, at, horizon int64) {
 	*r = append(*r, struct{ at, amount int64 }{at, amount})
 	*r = slices.DeleteFunc(*r, func(one struct{ at, amount int64 }) bool { return at-one.at > horizon })
 }
 
-// sumSince returns the sum of the amounts at the instant since or later.
+// sumSince returns the sum of the amounts of r at the instant since, in ms, or later.
 func (r recent) sumSince(since int64) (sum int64) {
 	for _, one := range r {
 		if one.at >= since {
@@ -73,8 +73,8 @@ func (r recent) sumSince(since int64) (sum int64) {
 	return sum
 }
 
-// subtract takes a give-back, or a cut of the burst, off the queue of admissions, and keeps it in returned. It
-// does nothing without a horizon, or for 0 or less.
+// subtract takes a give-back, or a cut of the burst, off the queue of admissions, keeps it in returned for one
+// horizon, and updates most. It does nothing without a horizon, or for 0 or less.
 func (a *ahead) subtract(amount, at, horizon int64) {
 	if amount <= 0 || horizon == 0 {
 		return
@@ -84,7 +84,8 @@ func (a *ahead) subtract(amount, at, horizon int64) {
 	a.most = max(a.most, a.returned.sumSince(at-horizon))
 }
 
-// addAdjust adds an unrequested charge to the queue of admissions, and keeps it in adjusted.
+// addAdjust adds an unrequested charge, in millitokens, to the queue of admissions, and keeps it in adjusted
+// for one horizon.
 func (a *ahead) addAdjust(amount, at, horizon int64) {
 	a.queue += amount
 	a.adjusted.addAmount(amount, at, horizon)

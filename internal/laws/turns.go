@@ -31,7 +31,8 @@ func newQuotas(seed uint64) *quotas {
 	return q
 }
 
-// isQuotaNext draws whether the next parameters of the named limit are a quota's.
+// isQuotaNext draws whether the next parameters of the named limit are a quota's. It is false for nil and for
+// another name, else true in three of four cases.
 func (q *quotas) isQuotaNext(r *rand.Rand, name string) bool {
 	return q != nil && q.name == name && r.IntN(4) > 0
 }
@@ -45,7 +46,8 @@ func (q *quotas) randomQuota(r *rand.Rand, name string, n int64) dynalimit.Limit
 	return l
 }
 
-// untilNextWindow returns the time until a random instant, at most `most` before the next hour or day begins.
+// untilNextWindow returns the time until a random instant, at most `most` before the next hour, or the next day
+// in one of q's zones, begins.
 func (q *quotas) untilNextWindow(r *rand.Rand, most time.Duration) time.Duration {
 	now := time.Now()
 	next := now.Truncate(time.Hour).Add(time.Hour)
@@ -65,7 +67,8 @@ func (q *quotas) untilNextWindow(r *rand.Rand, most time.Duration) time.Duration
 func (q *quotas) isChangeDue(r *rand.Rand) bool { return q != nil && r.IntN(25) == 0 }
 
 // meetAtWindow waits until the agreed instant before the next window, so that workers cross the window's start
-// together. In one of 20 calls it then agrees on a new instant and returns true.
+// together. In one of 20 calls it then agrees on a new instant and returns true. For nil, a history without
+// quotas, it returns false at once.
 func (q *quotas) meetAtWindow(r *rand.Rand) bool {
 	if q == nil {
 		return false

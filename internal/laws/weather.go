@@ -78,8 +78,9 @@ func (w *weather) randomDelay() (f ddbmem.Fault) {
 	return f
 }
 
-// setUnanswered sets in f a fault that leaves the caller without an answer: the answer is lost, or the request
-// lands late or never. p, a random number, decides; w.mu must be held.
+// setUnanswered sets in f a fault that leaves the caller without an answer. The answer is lost, the request
+// never lands, or a write waits for landLate; a read is throttled instead. The random number p, below 0.16,
+// decides; w.mu must be held.
 func (w *weather) setUnanswered(f *ddbmem.Fault, p float64, write bool) {
 	switch {
 	case p < .08:
@@ -95,8 +96,8 @@ func (w *weather) setUnanswered(f *ddbmem.Fault, p float64, write bool) {
 	}
 }
 
-// setRefused sets in f an error answer or a partial answer of the store; p, a random number, decides. w.mu must
-// be held.
+// setRefused sets in f an error answer of the store, for a batch of reads a partial answer, or nothing. The
+// random number p, from 0.16 to 0.35, decides; w.mu must be held.
 func (w *weather) setRefused(f *ddbmem.Fault, p float64, write bool, operation string) {
 	switch {
 	case p < .19:
@@ -154,7 +155,7 @@ func (w *weather) isThrottled(body []byte, write bool) bool {
 	return false
 }
 
-// landLate lets one random late request reach the store, in three of ten calls.
+// landLate lets one random request that setUnanswered delayed reach the store, in three of ten calls.
 func (w *weather) landLate(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +166,8 @@ func (w *weather) landLate(r *rand.Rand) {
 	}
 }
 
-// throttlePartition gives the partition of an entity's bucket little or no capacity for up to 20 s.
+// throttlePartition gives the partition of an entity's bucket a capacity of 0 to 5 writes a second for up to 20
+// s. It replaces an earlier throttling.
 func (w *weather) throttlePartition(r *rand.Rand, entity string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,14 +178,15 @@ func (w *weather) throttlePartition(r *rand.Rand, entity string) {
 	w.throttled[entity] = p
 }
 
-// silenceStore makes the store answer nothing for up to 40 s.
+// silenceStore makes the store answer nothing for up to 40 s from now: half of the requests are lost, the
+// others arrive a minute late.
 func (w *weather) silenceStore(r *rand.Rand) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.silent = time.Now().Add(time.Duration(r.Int64N(40_000)) * time.Millisecond)
 }
 
-// endFaults ends all faults for good, and lets all late requests land.
+// endFaults ends all faults and delays for good, and lets all late requests land.
 func (w *weather) endFaults() {
 	w.settled.Store(true)
 	w.mu.Lock()

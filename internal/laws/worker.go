@@ -34,8 +34,8 @@ func (w *worker) callContext() (context.Context, context.CancelFunc) {
 // waiting marks the context of a Wait.
 type waiting struct{}
 
-// withPatience returns ctx with a random deadline of at most a minute, and marks it as that of a Wait for
-// checkPatience.
+// withPatience returns ctx with a random deadline of at most a minute, marked as that of a Wait for
+// checkPatience. The returned function frees it and calls cancel.
 func (w *worker) withPatience(ctx context.Context, cancel context.CancelFunc) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithTimeout(context.WithValue(ctx, waiting{}, true), time.Duration(w.r.Int64N(60_000))*time.Millisecond)
 	return ctx, func() {
@@ -45,6 +45,7 @@ func (w *worker) withPatience(ctx context.Context, cancel context.CancelFunc) (c
 }
 
 // checkPatience records a violation if err denies a Wait although its turn would have come before its deadline.
+// It ignores other errors, unconfirmed ones, and calls without a context from withPatience.
 func (w *worker) checkPatience(ctx context.Context, err error) {
 	var denied *dynalimit.LimitExceededError
 	deadline, waits := ctx.Deadline()

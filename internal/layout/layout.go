@@ -64,9 +64,9 @@ func (l *Layout) IsDue() bool {
 	return age < 0 || age >= TTL
 }
 
-// NoteRecord checks and caches a version record; nil means a missing one. It returns a *VersionError for a
-// table that this client cannot serve, or the error of a read. It logs, once, a layout that an operator should
-// know about.
+// NoteRecord checks and caches a version record; nil means a missing one. Unless the record is CompositeOnly,
+// it also reads the one of zae-limiter 0.10. It returns a *VersionError for a table that this client cannot
+// serve, or the read's error, and logs a notable layout once.
 func (l *Layout) NoteRecord(ctx context.Context, item schema.Item) error {
 	record, _ := schema.DecodeVersion(item)
 	seen := &versionSeen{at: l.Now(), compositeOnly: record.CompositeOnly}
@@ -123,7 +123,8 @@ func (l *Layout) readForeign(ctx context.Context) (*fault.VersionError, error) {
 	return l.versionError(record, "name another table: it is of zae-limiter 0.10 or later, whose buckets lie under other keys; 'dynalimit manifest export --from-zae "+l.Table.Name+"' writes its limits into a manifest (docs/from-zae-limiter.md)"), nil
 }
 
-// CheckForeign reads a version record and returns a *VersionError for a table of zae-limiter 0.10 or later.
+// CheckForeign reads the version record that only zae-limiter 0.10 or later writes. It returns a *VersionError
+// if the table has it, else the error of the read, and nil without permission to read.
 func (l *Layout) CheckForeign(ctx context.Context) error {
 	foreign, err := l.readForeign(ctx)
 	if foreign != nil {

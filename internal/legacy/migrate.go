@@ -63,8 +63,9 @@ type Migration struct {
 	report Report
 }
 
-// Run scans the table until a scan finds no item of the older layout. It fails with ErrMalformed or
-// ErrWriters if such items would remain. The report has the progress, after an error too.
+// Run converts all items of the older layout: it scans the table again until a scan finds nothing, at most 8
+// times. A dry run scans once and converts nothing. It fails with ErrMalformed or ErrWriters if items remain;
+// the report has the progress, after an error too.
 func (m *Migration) Run(ctx context.Context) (Report, error) {
 	m.report = Report{DryRun: m.DryRun}
 	for {
@@ -85,9 +86,9 @@ func (m *Migration) Run(ctx context.Context) (Report, error) {
 	}
 }
 
-// convertOnce scans the table once and converts the groups of items that belong together, atOnce of them at a
-// time; a dry run only counts them. It also adds entity records to the index of entities. It returns the first
-// error.
+// convertOnce scans the table once, converts the groups of items that belong together, and adds entity records
+// to the index of entities. A dry run only counts both. It converts atOnce groups at a time and returns the
+// first error.
 func (m *Migration) convertOnce(ctx context.Context) error {
 	turning, turnCtx := guard.WithContext(ctx)
 	turning.SetLimit(atOnce)
@@ -167,8 +168,8 @@ type group struct {
 	malformed error
 }
 
-// addItem counts an item in the group and keeps, of a bucket, the latest refill instant and, of a malformed
-// item, the error. The argument of names the bucket or configuration that it belongs to.
+// addItem counts an item in the group and keeps the latest refill instant of a bucket, or the error of a
+// malformed item. The last error replaces earlier ones. The argument of names the bucket or configuration.
 func (g *group) addItem(of schema.Legacy, item schema.Item) {
 	g.of = of
 	g.found++

@@ -40,8 +40,8 @@ func mergeLimits(of schema.Legacy, stored schema.Item, limits []schema.LegacyLim
 	return c.Item(of.Keys, of.Owner, stored), false, nil
 }
 
-// Limits reads the limits of an owner in the older layout. It returns nil if there are none, and a
-// MalformedError if one cannot be decoded or if they do not fit in a transaction.
+// Limits reads and decodes the limits of an owner in the older layout, nil without any. It returns a
+// *MalformedError if one cannot be decoded, or if they do not fit in a transaction.
 func (t *Turner) Limits(ctx context.Context, of schema.Legacy) ([]schema.LegacyLimit, error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: of.Composite().PK, Prefix: schema.LegacyLimits, Whole: true}
 	if of.Owner.Entity != "" {

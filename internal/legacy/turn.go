@@ -91,8 +91,8 @@ func unsentIfUnconfirmed(v ddb.Verdict) ddb.Verdict {
 	return v
 }
 
-// Bucket converts the buckets of an entity's limits for a resource from the older layout to one bucket. After
-// a conflict with other writers it reads again.
+// Bucket converts the buckets of an entity's limits for a resource from the older layout to one bucket. If
+// today's bucket exists, it only deletes the old ones. After a conflict with other writers it reads again.
 func (t *Turner) Bucket(ctx context.Context, of schema.Legacy) (Turned, error) {
 	var turned Turned
 	err := t.changeTable(ctx, opBucket, func() (p table.Proposal, err error) {
@@ -117,8 +117,8 @@ func (t *Turner) changeTable(ctx context.Context, op string, propose func() (tab
 	}
 }
 
-// proposeBucket reads a bucket in both layouts and proposes its conversion. The proposal is empty if no old
-// items exist. If today's bucket exists too, the proposal only deletes the old items.
+// proposeBucket reads a bucket in both layouts and proposes its conversion, without a write of its own. The
+// proposal is empty without old items. If today's bucket exists too, it only deletes the old items.
 func (t *Turner) proposeBucket(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	prefix := schema.LegacyBucketPrefix(of.Owner.Resource)
 	q := table.Query{
@@ -178,8 +178,8 @@ func checkCount(of schema.Legacy, limits int) error {
 }
 
 // Configs converts the limits of every configuration in a partition: an entity's for each resource, a
-// resource's or the system's. It returns the results. After an error it continues, and returns the last error
-// too.
+// resource's or the system's. It returns the results in the order of the keys. After an error it continues with
+// the others, and returns the last error too.
 func (t *Turner) Configs(ctx context.Context, partition string) (all []Turned, err error) {
 	q := table.Query{Op: opConfig, Hash: schema.PK, Value: partition, Prefix: schema.LegacyLimits}
 	keys, err := t.Table.Keys(ctx, q)
@@ -217,8 +217,9 @@ func (t *Turner) Config(ctx context.Context, of schema.Legacy) (Turned, error) {
 	return turned, nil
 }
 
-// proposeConfig reads an owner's old limits and configuration of today's layout, and proposes to merge them. If
-// that configuration has limits, the proposal only deletes the old ones. It is empty if no old limits are left.
+// proposeConfig reads an owner's old limits and configuration of today's layout, and proposes to merge them,
+// without a write of its own. If that configuration has limits, the proposal only deletes the old ones. It is
+// empty without old limits.
 func (t *Turner) proposeConfig(ctx context.Context, of schema.Legacy) (turned Turned, p table.Proposal, err error) {
 	limits, err := t.Limits(ctx, of)
 	if err != nil || len(limits) == 0 {

@@ -57,8 +57,8 @@ type holding struct {
 	failed error
 }
 
-// awaitLease takes the lease. While another process holds it, it calls told, unless nil, and tries again, for
-// at most the time most. It then returns a *fault.LockedError.
+// awaitLease takes the lease. While another process holds it, it calls told, unless nil, and tries again each
+// second; after the time most it returns a *fault.LockedError. If ctx ends meanwhile, the error matches both.
 func (h *holding) awaitLease(most time.Duration, told func(*fault.LockedError)) error {
 	var held *fault.LockedError
 	end := time.Now().Add(most) // not DynamoDB's time, which is learned meanwhile

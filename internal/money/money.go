@@ -30,7 +30,7 @@ var errNotInteger = errors.New("not a whole number of pico-dollars within 128 bi
 // FromPicos returns n pico-dollars.
 func FromPicos(n int64) Picos { return Picos{hi: n >> 63, lo: uint64(n)} }
 
-// FromMicros returns n micro-dollars, exactly.
+// FromMicros returns an amount given in micro-dollars as pico-dollars, exactly.
 func FromMicros(micros int64) Picos {
 	return FromPicos(micros).Mul(picosPerMicro)
 }

@@ -32,8 +32,8 @@ func (o outcome) isCaught() bool {
 }
 
 // checkPurePackages lets the program gremlins change every operator of the pure packages, in a copy of the
-// repository. It returns an error for survivors that lists/equivalent.md does not explain, and for explanations
-// that fit no survivor.
+// repository, and prints the results. It returns an error for survivors that lists/equivalent.md does not
+// explain, and for explanations that fit no survivor.
 func checkPurePackages(ctx context.Context, binary, top, dir string) error {
 	tree := filepath.Join(dir, "tree")
 	if err := copyTree(top, tree); err != nil {
@@ -64,7 +64,8 @@ func checkPurePackages(ctx context.Context, binary, top, dir string) error {
 }
 
 // mutatePackage runs gremlins on a package, prints its unexplained survivors and returns their number. It marks
-// the used explanations in explained.
+// the used explanations in explained. Unless whole is true, it ignores changes that the package's tests do not
+// reach.
 func mutatePackage(ctx context.Context, binary, tree, dir, pkg string, whole bool, explained map[equivalent]bool) (bad int, err error) {
 	files, err := runGremlins(ctx, binary, tree, dir, pkg)
 	if err != nil {

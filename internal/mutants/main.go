@@ -108,8 +108,9 @@ func printMutants(list []mutant, top string) error {
 	return nil
 }
 
-// tryAll tries mutants in parallel, each worker in a tree of its own, and prints the results. It
-// returns an error if a mutant survives or is broken.
+// tryAll tries mutants in parallel and prints the results. Mutants within functions share one tree, behind
+// switches; each worker tries the others in a tree of its own. It returns an error if a mutant survives or is
+// broken, or if the tests fail without mutants.
 func tryAll(ctx context.Context, o options, list []mutant, top, dir string) error {
 	began := time.Now()
 	trees := make([]string, min(o.parallel, len(list)))

@@ -77,8 +77,8 @@ func newCommand(ctx context.Context, dir, name string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// interpretRun returns the verdict of a run of tests, with the reason: a failed test, a hang, a panic or a
-// build error. It returns false if they passed.
+// interpretRun returns the verdict of a run of tests, with the reason: a failed test, a hang or a panic. A
+// build error or the end of ctx gives the verdict broken. known is false if the tests passed.
 func interpretRun(ctx context.Context, out []byte, err error) (v verdict, known bool) {
 	switch {
 	case ctx.Err() != nil:
@@ -109,7 +109,8 @@ func firstError(out []byte) string {
 	return ""
 }
 
-// environment returns the process's environment. It sets DYNALIMIT_HISTORIES to 60 unless that is set.
+// environment returns a copy of the process's environment, with DYNALIMIT_HISTORIES=60 unless that variable is
+// set.
 func environment() []string {
 	env := os.Environ()
 	if os.Getenv("DYNALIMIT_HISTORIES") == "" {

@@ -31,8 +31,9 @@ type switches struct {
 	binaries map[string]string
 }
 
-// installSwitches writes the mutants that lie within functions into one tree, each behind a switch, and builds
-// its tests. Mutants that do not compile are left out and noted as broken.
+// installSwitches copies the repository into one tree, with the mutants that lie within functions behind
+// switches, and builds their tests. It begins again without mutants that do not compile, and notes these as
+// broken.
 func installSwitches(ctx context.Context, top, dir string, list []mutant) (*switches, error) {
 	s := &switches{tree: filepath.Join(dir, "switched"), broken: map[string]string{}}
 	for {
@@ -48,8 +49,9 @@ func installSwitches(ctx context.Context, top, dir string, list []mutant) (*swit
 	}
 }
 
-// writeMutants writes the mutants into the files of the tree, except broken ones, and sets s.in to the written
-// ones.
+// writeMutants writes the mutants into the Go files of the tree, except broken ones and those beyond functions,
+// and sets s.in to the written ones. It adds a file zz_mutant.go to each package, which reads the switch from
+// the environment.
 func (s *switches) writeMutants(list []mutant) error {
 	byFile := map[string][]mutant{}
 	s.in = map[string]bool{}
@@ -88,8 +90,9 @@ func (s *switches) installed(list []mutant) []mutant {
 // place finds the mutant with the function of a compiler's error.
 var place = regexp.MustCompile(`(?m)^\S*zzmutant/([^:\s]+):\d+(?::\d+)?: (.*)$`)
 
-// buildTests builds the tests of the installed mutants. It records mutants that do not compile as broken, and
-// then returns again = true: the caller must install without them.
+// buildTests builds the tests of the installed mutants, one binary for each package, and sets s.binaries. It
+// records mutants that do not compile as broken, and then returns again = true: the caller must install without
+// them.
 func (s *switches) buildTests(ctx context.Context, dir string, list []mutant) (again bool, err error) {
 	s.binaries = map[string]string{}
 	for pkg := range testsByPackage(s.installed(list)) {
@@ -134,7 +137,8 @@ func (s *switches) leaveOutDisturbed(ctx context.Context, list []mutant) {
 	}
 }
 
-// matches reports whether one of the failed tests is in the selection. It is true for an invalid pattern.
+// matches reports whether one of the failed tests is in the selection, by the names before the first slash.
+// Each element of failed has a test's name at index 1. It is true for an invalid pattern.
 func (t selection) matches(failed [][][]byte) bool {
 	first, _, _ := strings.Cut(t.run, "/")
 	pattern, err := regexp.Compile(first)
@@ -144,8 +148,9 @@ func (t selection) matches(failed [][][]byte) bool {
 	})
 }
 
-// trySwitched switches a mutant on, runs the tests that it names, and returns the verdict. It returns false if
-// they pass or the mutant is not in the tree.
+// trySwitched switches a mutant on, runs the tests that it names, and returns the verdict. The verdict is
+// broken for a mutant that does not compile. The result known is false if the tests pass, or the mutant is not
+// in the tree.
 func (s *switches) trySwitched(ctx context.Context, m *mutant) (v verdict, known bool) {
 	if why := s.broken[m.name]; why != "" {
 		return verdict{state: broken, why: "it does not compile: " + why}, true
@@ -195,7 +200,7 @@ func withSwitches(text string, list []mutant) (switched, pkg string, names []str
 		for _, i := range differ {
 			f := file.Decls[i].(*ast.FuncDecl)
 			twin := fmt.Sprintf("%s_zz%d", f.Name.Name, n)
-			cases[i] += fmt.Sprintf("case %q: %s; ", m.name, callOfTwin(f, twin))
+			cases[i] += fmt.Sprintf("case %q: %s; ", m.name, twinCallSource(f, twin))
 			g := with.Decls[i].(*ast.FuncDecl)
 			fmt.Fprintf(&variants, "\n//line zzmutant/%s:1\n%s%s%s\n", m.name, changed[at(g.Pos()):at(g.Name.Pos())], twin, changed[at(g.Name.End()):at(g.End())])
 		}
@@ -225,7 +230,8 @@ func parseFile(text string) (*ast.File, func(token.Pos) int, error) {
 }
 
 // changedFunctions returns the indexes of the declarations that are functions with different bodies in two
-// texts of a file. It returns false if anything else differs, or nothing.
+// texts of a file. The result alone is false if anything else differs, or nothing. The functions offset and at
+// give the byte of a position in text and in changed.
 func changedFunctions(text string, file *ast.File, offset func(token.Pos) int, changed string, with *ast.File, at func(token.Pos) int) (differ []int, alone bool) {
 	if len(file.Decls) != len(with.Decls) {
 		return nil, false
@@ -244,8 +250,9 @@ func changedFunctions(text string, file *ast.File, offset func(token.Pos) int, c
 	return differ, len(differ) > 0
 }
 
-// callOfTwin returns the statement with which f calls its twin with f's own parameters and returns its results.
-func callOfTwin(f *ast.FuncDecl, twin string) string {
+// twinCallSource returns Go source for f: a call of the function twin with f's receiver and parameters, and a
+// return. It returns the twin's results if f has results.
+func twinCallSource(f *ast.FuncDecl, twin string) string {
 	if f.Recv != nil {
 		twin = nameOf(f.Recv.List[0], 0, "zzr") + "." + twin
 	} else if f.Type.TypeParams != nil {

@@ -22,7 +22,7 @@ func copyTree(root, dir string) error {
 	return nil
 }
 
-// copyFile copies one file with its mode. It ignores a missing one.
+// copyFile copies one file with its mode, and makes missing folders for it. It ignores a missing file.
 func copyFile(from, to string) error {
 	info, err := os.Stat(from)
 	if os.IsNotExist(err) {
@@ -41,8 +41,8 @@ func copyFile(from, to string) error {
 	return os.WriteFile(to, text, info.Mode())
 }
 
-// applyIn writes a mutant into its file in tree, calls do, restores the file, and returns do's verdict. A
-// mutant that does not fit has the verdict broken.
+// applyIn writes a mutant into its file in tree, calls do, restores the file, and returns do's verdict. The
+// verdict is broken for a mutant that does not fit, and after an error of the file.
 func (m *mutant) applyIn(tree string, do func() verdict) verdict {
 	path := filepath.Join(tree, filepath.FromSlash(m.file))
 	text, err := os.ReadFile(path)

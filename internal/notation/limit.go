@@ -163,8 +163,8 @@ const ExampleCount = "600, 10_000, 10k, 2M or 1e6"
 
 var countText = regexp.MustCompile(`^(-?(?:0|[1-9][0-9]*(?:_[0-9]+)*))(?:(k)|(M)|e([0-9]{1,2}))?$`)
 
-// ParseCount parses a whole number: 600, 10_000, 10k (thousands), 2M (millions), 1e6. It refuses a leading 0,
-// which some readers take for octal.
+// ParseCount parses a whole number, which may be negative: 600, 10_000, 10k (thousands), 2M (millions), 1e6. It
+// refuses a leading 0, which some readers take for octal.
 func ParseCount(text string) (int64, error) {
 	if m := countText.FindStringSubmatch(text); m != nil {
 		zeros, _ := strconv.Atoi("0" + m[4])
@@ -180,7 +180,8 @@ func ParseCount(text string) (int64, error) {
 	return 0, fmt.Errorf("%q is not a whole number: write it like %s", text, ExampleCount)
 }
 
-// ParsePeriod parses a duration such as 30s, 1m, 2h or 1d. It does not check the sign.
+// ParsePeriod parses a duration of Go, such as 30s, 1m or 1h30m, or whole days, such as 1d. It does not check
+// the sign.
 func ParsePeriod(text string) (time.Duration, error) {
 	if days, found := strings.CutSuffix(text, "d"); found {
 		if n, err := strconv.ParseInt(days, 10, 32); err == nil && n < int64(1<<63-1)/int64(day) {

@@ -62,8 +62,8 @@ func AmountInUnit(unit string, n int64) string {
 	return GroupedNumber(n)
 }
 
-// UsedInUnit formats a used amount in millitokens for people: grouped dollars if the unit is USD, else exact
-// tokens.
+// UsedInUnit formats a used amount in millitokens for people, as exact tokens with commas. If the unit is USD,
+// the amount is in thousandths of a micro-dollar, and the text is grouped dollars, cut to micro-dollars.
 func UsedInUnit(unit string, milli int64) string {
 	if unit == dynalimit.USD {
 		return GroupedDollars(milli / perToken)
@@ -71,8 +71,8 @@ func UsedInUnit(unit string, milli int64) string {
 	return GroupedTokens(milli)
 }
 
-// ExactInUnit formats a used amount in millitokens for programs: dollars with at least six decimals for money, else
-// tokens.
+// ExactInUnit formats a used amount in millitokens for programs, as exact tokens. If the unit is USD, the
+// amount is in thousandths of a micro-dollar, and the text is dollars without $, with six or nine decimals.
 func ExactInUnit(unit string, milli int64) string {
 	if unit != dynalimit.USD {
 		return ExactTokens(milli)

@@ -13,9 +13,9 @@ type Span struct{ From, To time.Time }
 // ExampleSpan is a moment of a span in this notation, for messages.
 const ExampleSpan = "2026-01-31T15:04:05Z, 2026-01-31 for the day, 2026-01 for the month, or 7d for seven days ago"
 
-// ParseSpan parses a span at now in a time zone: the last period, such as 7d, or from one moment to another,
-// also months and years. A day, a month or a year at the end is included. Without a beginning the span has the
-// usual length, without an end it ends now.
+// ParseSpan parses a span at now: since, a period up to now such as 7d, or from and to, moments, days, months
+// or years. A day, month or year in to is included. Without from the span has the length usual, without to it
+// ends now; an empty span is an error.
 func ParseSpan(since, from, to string, now time.Time, usual time.Duration, zone *time.Location) (Span, error) {
 	s := Span{To: now}
 	if since != "" {

@@ -7,8 +7,8 @@ import (
 )
 
 // Projected returns a copy of the image as a claim of the view's configuration would leave it at the view's
-// time. It leaves out the limits that the claim adds. It returns the image itself if the view brings no
-// configuration.
+// time, refill included. It leaves out the limits that the claim adds. It returns the image itself, which may
+// be nil, if the view brings no configuration.
 func (v View) Projected() *schema.Image {
 	if v.Image == nil || !v.Adopt {
 		return v.Image
@@ -32,8 +32,9 @@ func (v View) Projected() *schema.Image {
 	return &after
 }
 
-// After returns a copy of the image as a write leaves it at the view's time. taken is debited, and the limits
-// that the write adds are there. Amounts also listed in beyond go to the counter alone.
+// After returns a copy of the image, which must not be nil, as the write p leaves it at the view's time. It
+// debits taken, adds taken to the counters, and adds the limits that p adds. Amounts also listed in beyond go
+// to the counter alone.
 func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	after := *v.Projected()
 	after.Limits = slices.Clone(after.Limits)
@@ -66,7 +67,9 @@ func (v View) After(taken, beyond []Signed, p *Write) *schema.Image {
 	return &after
 }
 
-// withAdded returns the limits of an image together with the limits that a claim of the configuration adds.
+// withAdded returns limits, those of the view's image, with the configured limits that the image lacks, and the
+// set of all their names. An added limit starts full less its amount in taken; the part in beyond costs no
+// tokens.
 func (v View) withAdded(limits []schema.Stored, taken, beyond []Signed) (*schema.LimitSet, []schema.Stored) {
 	names := slices.Clone(v.Image.Set.Names)
 	for _, c := range v.Config.Limits {

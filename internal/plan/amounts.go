@@ -35,8 +35,9 @@ func Includes(list []Signed, name string) bool {
 	return ok
 }
 
-// Merged returns two lists combined by name; a name in only one list counts as 0 in the other. Windows matter
-// for give-backs only, and the caller merges only give-backs of one window.
+// Merged returns a new list, in name order, of the amounts of two lists combined by name, and their Passed
+// parts likewise. A name in only one list counts as 0 in the other. The later window of a name counts; callers
+// merge only give-backs of one window.
 func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	out := make([]Signed, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
@@ -55,7 +56,8 @@ func Merged(a, b []Signed, combine func(x, y int64) int64) []Signed {
 	return out
 }
 
-// Plus returns the sums of two lists by name. Sums do not wrap. It returns b itself if a is empty.
+// Plus returns the sums of two lists by name in a new list, or b itself if a is empty. Sums do not wrap: they
+// stop at the bounds of int64.
 func Plus(a, b []Signed) []Signed {
 	if len(a) == 0 {
 		return b

@@ -5,8 +5,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// planClaim decides a claim: it credits every limit of the item up to now, moves the
-// refill instant, and writes a newer configuration if there is one.
+// planClaim returns the claim that carries the sums of rows. It credits every limit of the item up to the
+// view's time and moves the refill instant and the expiry. If v.Adopt is set, it brings the view's
+// configuration with the limits that the item lacks.
 func (v View) planClaim(rows Rows, others Crowding) Write {
 	m := v.Image
 	c := schema.Claim{Seen: m, Refilled: max(m.Refilled, v.Now), Fingerprint: m.Fingerprint, ConfigRead: m.ConfigRead, Backs: rows.HasBack() || v.InFlight != nil && rows.MovesSlots()}
@@ -20,7 +21,7 @@ func (v View) planClaim(rows Rows, others Crowding) Write {
 	if v.Adopt {
 		for j := range v.Config.Limits {
 			if r := v.rowOf(rows, v.Config.Limits[j].Name); r.place < 0 {
-				b.add(r, r.level-r.out(), r.out()+max(0, r.Late), r.PassedOn) // full
+				b.addLimit(r, r.level-r.out(), r.out()+max(0, r.Late), r.PassedOn) // full
 			}
 		}
 	}
@@ -47,34 +48,36 @@ type keptLimit struct {
 	at   int
 }
 
-// coverFill makes the expiry at least as late as the time in which a limit fills from a level.
+// coverFill raises b.longest, from which setExpiry computes the expiry, to the time in ms in which a limit
+// fills from a level in millitokens.
 func (b *claimBuilder) coverFill(rate bucket.Rate, level int64) {
 	b.longest = max(b.longest, rate.FillTime(-level))
 }
 
-// addStored decides the change of a limit of the image, and adds it to the claim. The limit is kept, removed,
-// replaced by one of another kind, or adopted as a ghost.
+// addStored adds the change of a limit of the image to the claim: kept, removed, replaced by another kind, or
+// adopted as a ghost. A ghost stays unless the claim brings a configuration. An unconfigured limit goes once it
+// is full and the write leaves it alone; one in a later life stays while there is room.
 func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	unconfigured := r.to == nil && b.view.Adopt
 	switch {
 	case l.Ghost && r.to != nil:
 		b.adoptGhost(l, r)
 	case l.Ghost && unconfigured:
-		b.remove(schema.RemoveGhost, l, r)
+		b.removeLimit(schema.RemoveGhost, l, r)
 	case l.Ghost:
 	case r.replaced: // one of the other kind takes its place
-		b.remove(schema.ReplaceLimit, l, r)
-		b.add(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
+		b.removeLimit(schema.ReplaceLimit, l, r)
+		b.addLimit(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
 	case unconfigured && r.isZero() && r.room() >= l.Burst && (r.moves == nil || l.Tokens >= l.Burst) && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
-		b.remove(schema.RemoveLimit, l, r)
+		b.removeLimit(schema.RemoveLimit, l, r)
 	default:
 		b.keepStored(l, r)
 	}
 }
 
-// remove adds the removal of a stored limit to the claim. The write requires a full limit without configuration
-// to be full still, and any other limit to be unchanged.
-func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) {
+// removeLimit adds the removal of a stored limit to the claim; kind is the reason. For RemoveLimit the write
+// requires the limit to be full still, otherwise to be unchanged.
+func (b *claimBuilder) removeLimit(kind schema.ChangeKind, l *schema.Stored, r *Row) {
 	c := schema.Change{Name: r.Name, Quota: l.IsQuota(), Kind: kind, Place: r.place, Window: bucket.InLife(l.Life, 0)}
 	if l.IsSlots() {
 		c.Slots = &bucket.Moves{}
@@ -85,9 +88,10 @@ func (b *claimBuilder) remove(kind schema.ChangeKind, l *schema.Stored, r *Row) 
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// add adds a configured limit at a level to the claim. The image does not have the limit, or a removal
-// precedes. The limit goes on in the life that follows the one before.
-func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
+// addLimit adds a configured limit to the claim, with a level, a counter and the passed part of that, in
+// millitokens; slots have no counter. The image does not have the limit, or a removal precedes. The limit goes
+// on in the life r.life.
+func (b *claimBuilder) addLimit(r *Row, level, consumed, passed int64) {
 	b.coverFill(r.to.Rate, level)
 	if r.moves != nil {
 		c := r.newSlots(level)
@@ -100,8 +104,9 @@ func (b *claimBuilder) add(r *Row, level, consumed, passed int64) {
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// keepStored adds the credit of a stored limit to the claim, with its sums, and its new parameters if they
-// change.
+// keepStored adds to the claim the change of a stored limit that stays: its credit, the row's sums, and its new
+// parameters if they change. It covers the limit's fill time, and lists a limit other than slots in b.kept, for
+// setExpiry.
 func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 	way := bucket.Way{Move: true}
 	if r.moves == nil {
@@ -127,12 +132,13 @@ func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 	b.claim.Limits = append(b.claim.Limits, c.Change)
 }
 
-// adoptGhost gives a ghost its parameters. Its tokens are its burst less its charges; a give-back adds no
-// more than those charges.
+// adoptGhost adds to the claim the change that gives a ghost its parameters. Its tokens are its burst less its
+// charges; a give-back adds no more than those charges. For a quota, slots, or a ghost of another kind it
+// removes the ghost and adds the limit anew.
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	if r.to.Rate.Period <= 0 || l.Period < 0 || l.IsSlots() { // half a quota, half a token bucket: make it again
-		b.remove(schema.RemoveGhost, l, r)
-		b.add(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
+		b.removeLimit(schema.RemoveGhost, l, r)
+		b.addLimit(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
 		return
 	}
 	level := r.room() - r.out()
@@ -142,8 +148,9 @@ func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 
-// setExpiry sets the expiry. It bounds every credited limit by the deepest debt that the expiry covers,
-// because a bucket in deeper debt than the image shows must not be deleted.
+// setExpiry sets the claim's expiry, in Unix seconds, by the slowest fill; 0 for a permanent bucket. It bounds
+// every credited limit by the deepest debt that the expiry covers. A bucket in deeper debt than the image shows
+// must not be deleted.
 func (b *claimBuilder) setExpiry() {
 	v, c := b.view, b.claim
 	permanent := v.Image.TTL == 0

@@ -75,7 +75,8 @@ func (c *Config) From() *Origin {
 	return c.Origin
 }
 
-// ChangeOrigin replaces the configuration's origin with a copy that change has changed.
+// ChangeOrigin gives the configuration a copy of its origin, or of an empty one, that change has changed. Other
+// configurations that share the origin keep it as it was.
 func (c *Config) ChangeOrigin(change func(*Origin)) {
 	own := *c.From()
 	change(&own)
@@ -97,8 +98,8 @@ func (c *Config) InShadow(name string) bool {
 	return i >= 0 && c.Shadow>>i&1 == 1
 }
 
-// Enforced returns the amounts without those of limits in shadow, which deny nothing. It copies the list if it
-// leaves out any.
+// Enforced returns a copy of the amounts without those of limits in shadow, which deny nothing. It returns the
+// list itself if c is nil or has no limit in shadow.
 func (c *Config) Enforced(amounts []Signed) []Signed {
 	if c == nil || c.Shadow == 0 {
 		return amounts
@@ -106,27 +107,31 @@ func (c *Config) Enforced(amounts []Signed) []Signed {
 	return slices.DeleteFunc(slices.Clone(amounts), func(a Signed) bool { return c.InShadow(a.Name) })
 }
 
-// OnlyCounts reports whether every amount is of a limit that is counted because a source is unlimited.
+// OnlyCounts reports whether every amount is of a limit that denies nothing because a source is unlimited. It
+// is false if the configuration has no such limit; c must not be nil.
 func (c *Config) OnlyCounts(amounts []Signed) bool {
 	return c.From().Counted != 0 && !slices.ContainsFunc(amounts, func(a Signed) bool { return !c.onlyCounts(a.Name) })
 }
 
-// onlyCounts reports whether a limit only counts, because a source is unlimited.
+// onlyCounts reports whether a limit denies nothing because a source is unlimited. It is false for a limit that
+// is not configured.
 func (c *Config) onlyCounts(name string) bool {
 	i := c.Index(name)
 	return i >= 0 && c.From().Counted>>i&1 == 1
 }
 
-// Charges reports whether calls charge a limit of the bucket. It is false for nil.
+// Charges reports whether the calls of this configuration charge a limit. It is false for a limit that is not
+// configured, for one that calls of a child do not charge (see Uncharged), and for nil.
 func (c *Config) Charges(name string) bool {
 	i := c.Index(name)
 	return i >= 0 && c.Uncharged>>i&1 == 0
 }
 
-// IsMoney reports whether limit i is money.
+// IsMoney reports whether the limit at index i of Limits is money. c must not be nil.
 func (c *Config) IsMoney(i int) bool { return c.Money>>i&1 == 1 }
 
-// UnitOf returns the unit of a limit; empty for a limit without one, and for nil.
+// UnitOf returns the unit of a limit: schema.USD for money, else empty. It is empty too for a limit that is not
+// configured, and for nil.
 func (c *Config) UnitOf(name string) string {
 	if i := c.Index(name); i >= 0 && c.IsMoney(i) {
 		return schema.USD
@@ -137,7 +142,7 @@ func (c *Config) UnitOf(name string) string {
 // OfGroup reports whether the bucket is of a group of resources. It is false for nil.
 func (c *Config) OfGroup() bool { return c != nil && c.Group }
 
-// Index returns the position of a limit; -1 if it is not configured or c is nil.
+// Index returns the position of a limit in Limits; -1 if it is not configured or c is nil.
 func (c *Config) Index(name string) int {
 	if c == nil {
 		return -1
@@ -159,13 +164,14 @@ func (c *Config) Names() []string {
 	return names
 }
 
-// Wrote reports whether an image was written with the configuration.
+// Wrote reports whether the fingerprint in an image is the configuration's, so that the bucket's last writer
+// had the same limits. Neither may be nil.
 func (c *Config) Wrote(m *schema.Image) bool {
 	return string(m.Fingerprint) == string(c.Fingerprint)
 }
 
-// IsStored reports whether an image was written with the configuration and has all its limits, and their alerts. It
-// is false for nil.
+// IsStored reports whether an image has the configuration's fingerprint, all its limits and their alerts, and a
+// refill instant. It is false if either is nil.
 func (c *Config) IsStored(m *schema.Image) bool {
 	if c == nil || m == nil || !m.HasRefilled || !c.Wrote(m) {
 		return false
@@ -179,8 +185,9 @@ func (c *Config) IsStored(m *schema.Image) bool {
 	return !hasAlerts || !c.BringsAlerts(m)
 }
 
-// BringsAlerts reports whether the bucket has other alerts than the configuration, which is newer than they are. The
-// fingerprint does not say so, because versions without alerts would compute another one.
+// BringsAlerts reports whether the bucket has other alerts than the configuration, which was read later. It is
+// false for limits or a plan given by the call. The fingerprint does not say so, because versions without
+// alerts would compute another one.
 func (c *Config) BringsAlerts(m *schema.Image) bool {
 	if c.Override || c.From().Given || c.ReadAt <= m.ConfigRead+2*configMarginMS {
 		return false
@@ -192,8 +199,8 @@ func (c *Config) BringsAlerts(m *schema.Image) bool {
 	return !slices.Equal(c.From().Alerts, has)
 }
 
-// RateOf returns the rate of a limit, in millitokens and ms. A limit that is not configured any more refills at
-// once, because its rate is unknown.
+// RateOf returns the rate of a limit, in millitokens and ms. For a limit that is not configured, and for nil,
+// it returns Unlimited, which refills at once.
 func (c *Config) RateOf(name string) bucket.Rate {
 	if i := c.Index(name); i >= 0 {
 		return c.Limits[i].Rate
@@ -228,7 +235,8 @@ func (c *Config) NamesSlots(amounts []Signed) bool {
 	return c != nil && c.Slots && slices.ContainsFunc(amounts, func(a Signed) bool { return c.IsSlots(a.Name) })
 }
 
-// SplitSlots separates amounts of slots from the others. Without slots it returns nil and the list itself.
+// SplitSlots separates amounts of slots from the others: those of a configured limit of calls in flight, and
+// those in a window of slots. Without slots it returns nil and the list itself.
 func (c *Config) SplitSlots(amounts []Signed) (slots, others []Signed) {
 	return splitSlots(amounts, func(a Signed) bool { return a.Window.IsSlots() || c.IsSlots(a.Name) })
 }
@@ -263,8 +271,9 @@ func (c *Config) rateOf(name string) (r bucket.Rate) {
 	return r
 }
 
-// DecidedAt returns the instant by which to decide a take, in Unix ms (see Unopened). Without quotas it is now,
-// and sure is not called.
+// DecidedAt returns the instant by which to decide a take, in Unix ms: now, or sure's if a quota's window
+// begins between them (see Unopened). sure returns an instant that has certainly passed. Without quotas in m
+// and cfg it is not called; both may be nil.
 func DecidedAt(m *schema.Image, cfg *Config, sure func() int64, now int64) int64 {
 	if (m == nil || !m.Set.Quotas) && (cfg == nil || !cfg.Quotas) {
 		return now

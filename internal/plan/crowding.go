@@ -44,8 +44,9 @@ type Crowding struct {
 	adding, filling float32
 }
 
-// guessForm returns the form in which to write a full limit with an outdated image, if other processes write:
-// the one with fewer recent refusals. ByState means no guess: the image decides the form.
+// guessForm returns the form in which to write a full limit with an outdated image: the one with fewer recent
+// refusals. It returns ByState, so that the image decides, without slack, for an image as fresh as its request,
+// and after every odd refusal.
 func (c Crowding) guessForm(now int64) bucket.Form {
 	switch {
 	case c.Slack == 0 || now-c.Heard <= c.Trip || c.Refused%2 == 1:
@@ -56,7 +57,9 @@ func (c Crowding) guessForm(now int64) bucket.Form {
 	return bucket.Filling
 }
 
-// spendWay returns the form and slack with which a write takes from a limit. take includes the reserve that it leaves.
+// spendWay returns the form and slack with which a write takes from a token bucket. take is in millitokens and
+// includes the reserve that it leaves. The form is Adding if guessForm chooses that; otherwise the image
+// decides.
 func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	w := bucket.Way{Slack: c.slackOf(r, take)}
 	if c.guessForm(now) == bucket.Adding { // not Filling: a limit below full in its image adds
@@ -65,8 +68,9 @@ func (c Crowding) spendWay(r bucket.Rate, take, now int64) bucket.Way {
 	return w
 }
 
-// slackOf returns the slack of a limit from which a write takes an amount, both in millitokens. It is at most
-// an eighth of the burst that the amount leaves.
+// slackOf returns the slack of a limit from which a write takes an amount, both in millitokens. It is the
+// refill in c.Slack, at most a thirty-second of the burst; from the third refusal on more. It never exceeds an
+// eighth of the tokens that the amount leaves of the burst.
 func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	usual := r.Burst / usualShare
 	s := min(r.RefilledIn(c.Slack), usual)
@@ -76,7 +80,8 @@ func (c Crowding) slackOf(r bucket.Rate, take int64) int64 {
 	return max(0, min(s, (r.Burst-take)/urgentShare))
 }
 
-// slackBound returns the highest slack of a limit, in µs of its refill.
+// slackBound returns the highest slack of a limit, in µs of its refill: a thirty-second of the time in which it
+// fills from empty.
 func slackBound(r bucket.Rate) int64 {
 	const most = 1 << 50
 	return min(r.FillTime(0), most) / usualShare * 1000
@@ -109,8 +114,9 @@ type Evidence struct {
 	mostSlack     int64
 }
 
-// EvidenceOf returns the evidence of other writers in the answer to a write. It compares the image of the
-// decision with the bucket after the write, or with the refusing bucket.
+// EvidenceOf returns the evidence of other writers in the answer to write p. It compares the image of the
+// decision with after: the bucket after a landed write, or the refusing bucket. If after is nil or has other
+// limits, it assumes another writer.
 func EvidenceOf(p *Write, landed bool, after *schema.Image, now int64) Evidence {
 	m := Evidence{landed: landed}
 	seen, list := p.changes()
@@ -135,7 +141,8 @@ func EvidenceOf(p *Write, landed bool, after *schema.Image, now int64) Evidence 
 	return m
 }
 
-// onlyOursConsumed reports whether only our own amounts were consumed between two images.
+// onlyOursConsumed reports whether the counters of two images with the same limits differ by our own changes
+// alone. With nil for ours it reports whether no counter has changed.
 func onlyOursConsumed(seen, after *schema.Image, ours []schema.Change) bool {
 	moved := make([]int64, len(seen.Limits))
 	for i := range ours {
@@ -168,14 +175,16 @@ func (m *Evidence) noteRefusedAtFull(list []schema.Change, after *schema.Image, 
 	m.longFull = m.longFull && m.refusedAtFull
 }
 
-// isLongFull reports whether a limit has been full for so long that no process can have written lately.
+// isLongFull reports whether a limit has been full for 250 ms by its credit, so that no process can have taken
+// from it meanwhile.
 func isLongFull(s bucket.State, now int64) bool {
 	credit, ok := s.Credit(now)
 	return !ok || s.Tokens+credit-s.Burst >= max(1, s.RefilledIn(quietMS*1000))
 }
 
-// After returns the estimate after the answer to a write that was planned with c. A refusal at full raises the
-// slack, and a landed write lowers it. Without signs of other writers for 250 ms the slack ends.
+// After returns the estimate after the answer to a write in the form guess, planned with c. A refusal at full
+// doubles the slack up to a bound, and a landed write lowers it. The slack ends after 250 ms without signs of
+// other writers, or when an Adding guess fails without them.
 func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	if m.guessed {
 		c.countGuess(guess, m.refusedAtFull)
@@ -198,7 +207,8 @@ func (c Crowding) After(m Evidence, guess bucket.Form, now int64) Crowding {
 	return c
 }
 
-// countGuess updates the shares of refused guesses by a guess and its fate. ByState does not count.
+// countGuess updates c's shares of refused guesses by one guess. The share of its form averages about eight
+// guesses; the other form's falls a little. ByState does not count.
 func (c *Crowding) countGuess(guess bucket.Form, refused bool) {
 	tried, other := &c.adding, &c.filling
 	switch guess {

@@ -30,9 +30,9 @@ type Excluded struct {
 // with claims.
 const laterAfter = 2
 
-// Decide decides one write, and sets the fate of each ask: takes are admitted in their order. Adjusts must come
-// before takes, and batch calls last. After refusals it takes only a share of the tokens, because processes
-// that each take all of them refuse each other.
+// Decide returns one write that carries the asks that fit, and sets each ask's fate and parts in Down, Unbound
+// and Dropped. Adjusts must come before takes, and batch calls last; takes are admitted in order. With
+// rules.Halvings it takes only a share of the tokens; room is space for the rows.
 func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Admit(v, asks, room, rules)
 	if d.prefetches {
@@ -58,8 +58,9 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// Admit sets the fates of the asks as Decide does, and returns the sums of the carried ones. It decides no
-// write, and leaves out the takes that debit ahead.
+// Admit sets the fates of the asks and returns the rows of the carried ones, as Decide does, but decides no
+// write. It gives takes that debit ahead no fate and only marks that there are some. room is space for the
+// rows.
 func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	d := Decision{View: v, Rows: v.rowsOf(asks, room)}
 	ahead := d.Rows // with the amounts of deferred takes
@@ -73,7 +74,7 @@ func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 			ahead, deferred = slices.Clone(d.Rows), true
 		}
 		if a.Fate == Carried {
-			d.carry(a)
+			d.carryAsk(a)
 		}
 		if deferred && (a.Fate == Carried || a.Fate == Deferred) {
 			a.AddTo(&ahead)
@@ -82,8 +83,9 @@ func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 	return d
 }
 
-// fateOf returns the fate of an ask in addition to the sums of the asks before it, and the limit to blame. It
-// sets the ask's parts in shadow, and adds a denied take to d.Excluded.
+// fateOf returns the fate of ask i after the asks before it, and the limit if it is Unknown or TooDeep. ahead
+// has the sums so far, deferred takes included. It sets the take's parts in shadow, and adds a denied take to
+// d.Excluded.
 func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, limit string) {
 	if !a.Take {
 		if limit = d.Rows.tooDeep(a.Amounts, d.View.Image); limit != "" {
@@ -117,8 +119,9 @@ func (d *Decision) fateOf(i int, a *Ask, ahead Rows, rules Rules) (fate Fate, li
 	return Carried, ""
 }
 
-// carry adds an ask to the sums and the counts of the write.
-func (d *Decision) carry(a *Ask) {
+// carryAsk adds the amounts of a carried ask to d.Rows, and counts the ask, its refusals and, for a take, its
+// class.
+func (d *Decision) carryAsk(a *Ask) {
 	d.Carried++
 	if a.Take {
 		d.admitted++
@@ -128,8 +131,9 @@ func (d *Decision) carry(a *Ask) {
 	a.AddTo(&d.Rows)
 }
 
-// admitAhead sets the fates of the takes that debit ahead of calls. It admits them only after every other take
-// was admitted, while every limit stays half full and no other process collides with this one.
+// admitAhead sets the fates of the takes that debit ahead of calls, and carries the admitted ones. It admits
+// them only if every limit stays half full, without waiters, and if no other take was denied, deferred or
+// refused. The others become NotAhead, or Unknown with the missing limit.
 func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 	alone := rules.Left == nil && rules.Halvings == 0 && d.View.Image != nil && !d.View.Adopt && !slices.ContainsFunc(asks, (*Ask).isContended)
 	for _, a := range asks {
@@ -143,18 +147,19 @@ func (d *Decision) admitAhead(asks []*Ask, rules Rules) {
 		if a.Fate = NotAhead; alone && d.Rows.leaveHalf(a.Amounts) {
 			a.Fate = Carried
 			a.Unbound, a.Down = d.Rows.splitShadow(a.Amounts)
-			d.carry(a)
+			d.carryAsk(a)
 		}
 	}
 }
 
-// isContended reports whether a take was denied, deferred, or refused before.
+// isContended reports whether a take for a call was denied or deferred, or is carried after a refused write. It
+// is false for adjusts and for takes ahead of calls.
 func (a *Ask) isContended() bool {
 	return a.Take && !a.Prefetch && (a.Fate == Denied || a.Fate == Deferred || a.Fate == Carried && a.Refusals > 0)
 }
 
-// writeDown moves the ask's part of the written-down charges to a.Down. It returns the rest, for the other
-// adjusts of the write.
+// writeDown sets a.Down to the ask's part of down, the charges that Rows.writeDown moved from the tokens to the
+// counters. It returns the rest, for the other adjusts of the write.
 func (a *Ask) writeDown(down []Signed) (left []Signed) {
 	a.Down = nil
 	for _, d := range down {

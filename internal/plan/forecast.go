@@ -28,9 +28,9 @@ func (p Promises) Of(name string) Promise {
 	return Promise{}
 }
 
-// Wait returns the time until need fits in addition to the promise, in ms from now; bucket.Never if it never
-// does. state is the present state of the limit. If a full bucket can cover need and the promise together,
-// the wait is for both. Otherwise it ends after the waiters have been served.
+// Wait returns the time in ms from now until need fits in addition to the promise; bucket.Never if it never
+// does. state is the limit's present state. If a full bucket covers both, the wait is for both, else it ends
+// after the waiters; a reserved part gets free at its end.
 func (p Promise) Wait(state bucket.State, now, need int64) int64 {
 	if p.Reserved > 0 {
 		free := p
@@ -69,7 +69,8 @@ type Forecast struct {
 	Limits Promises
 }
 
-// promiseOf returns the promise of a limit. It adds an empty one for a new limit.
+// promiseOf returns a pointer to the promise of a limit, valid until another limit is added. It adds an empty
+// one for a new limit, with the state of the reading.
 func (f *Forecast) promiseOf(r Reading, name string) *Promise {
 	for i := range f.Limits {
 		if f.Limits[i].name == name {
@@ -80,8 +81,8 @@ func (f *Forecast) promiseOf(r Reading, name string) *Promise {
 	return &f.Limits[len(f.Limits)-1]
 }
 
-// Wait returns the time in ms until all of the amounts fit in addition to the promises so far; false if they
-// never do.
+// Wait returns the time in ms until the amounts, with a batch call's reserve, fit in addition to the promises;
+// false if they never do. Limits in shadow do not count, and the time is bounded by farAhead.
 func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	for _, a := range r.Config.Enforced(amounts) {
 		wait := f.Limits.Of(a.Name).Wait(r.Worth(a.Name), r.Now, a.Amount+r.Kept(a.Name))
@@ -93,8 +94,8 @@ func (f *Forecast) Wait(r Reading, amounts []Signed) (longest int64, ok bool) {
 	return min(longest, farAhead), true
 }
 
-// Serve adds the amounts of a waiter to the promises, for the instant at which they fit. It does nothing if
-// they never fit.
+// Serve adds a waiter's amounts to the promises, and moves each limit's After and At to the instant at which
+// all of them fit. It does nothing if they never fit.
 func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	wait, ok := f.Wait(r, amounts)
 	if !ok {
@@ -109,8 +110,8 @@ func (f *Forecast) Serve(r Reading, amounts []Signed) {
 	}
 }
 
-// PromiseReserved adds to the promises the amounts that a waiter of another process has reserved, if any. lane
-// is the id of the own lane.
+// PromiseReserved adds to the promises the amounts that a waiter of another process has reserved, up to the end
+// of the reservation. It leaves out amounts above the burst, and reservations of lane, the own lane's id.
 func (f *Forecast) PromiseReserved(r Reading, lane uint32) {
 	n := r.reservation(lane)
 	if n == nil {
@@ -125,8 +126,8 @@ func (f *Forecast) PromiseReserved(r Reading, lane uint32) {
 	}
 }
 
-// PromiseBehind adds to the promises sums of amounts of the waiters that follow those of the forecast, one
-// after another. leaves means that a take must leave them; otherwise it need only be served after them.
+// PromiseBehind takes amounts, summed by limit, of the waiters behind those of the forecast off the tokens
+// after each promise. If leaves is true, it also adds them to the promised amounts, which a take must leave.
 func (f *Forecast) PromiseBehind(r Reading, sums []Signed, leaves bool) {
 	for _, a := range sums {
 		if a.Amount <= 0 {

@@ -12,9 +12,8 @@ type Model struct {
 	Fixed bool
 }
 
-// Further returns the counter by model of a further take of a lease: it is counted as the first take was, or
-// not at all. written means that the lease has taken something of the bucket; otherwise the take itself
-// decides.
+// Further returns the counter by model of a further take of a lease: the first take's, fixed, or none if that
+// was not counted. If written is false, the lease has taken nothing of the bucket, and the take itself decides.
 func (m Model) Further(written bool) Model {
 	if m.Fixed = m.Limit != ""; !m.Fixed && written {
 		m.Name = ""

@@ -22,9 +22,9 @@ func (c *Config) modelLimit(amounts []Signed) (limit string) {
 	return limit
 }
 
-// Money returns the part of a decided write about limits of money and alerts; nil for a write without such a
-// part. It sets the counter by model of each take in asks, empty if the take is not counted. forbidden means
-// that the role must not write the part.
+// Money returns the part of write w about limits of money and alerts; nil without one, and if forbidden: the
+// role must not write it. It adds the carried asks to their counters by model. It sets Model.Limit of carried
+// takes, empty if the take is not counted.
 func (v View) Money(w *Write, rows Rows, asks []*Ask, forbidden bool) *schema.Money {
 	if w.Kind == Nothing {
 		return nil
@@ -61,8 +61,9 @@ type moneyPart struct {
 	forbidden bool
 }
 
-// countAsk adds the amounts of an ask to its counter by model. It returns false if the ask is not counted:
-// there is no room for a new counter, or the write has another new one.
+// countAsk adds the amounts of an ask, without a dropped refund, to its counter by model. It returns false if
+// the ask is not counted, for example without room for a new counter or with another new one in the write. Of a
+// limit that the bucket lacks it counts nothing, and returns true for an adjust.
 func (m *moneyPart) countAsk(rows Rows, a *Ask) bool {
 	v := m.view
 	if a.Model.Limit == "" || m.forbidden {
@@ -88,13 +89,13 @@ func (m *moneyPart) countAsk(rows Rows, a *Ask) bool {
 	return counted
 }
 
-// addsModel reports whether the write has a counter that the image lacks.
+// addsModel reports whether the part already has a counter by model that the image lacks.
 func (m *moneyPart) addsModel() bool {
 	return slices.ContainsFunc(m.Spent, func(s schema.Spent) bool { return !m.view.Image.HasModel(s.Counter) })
 }
 
-// addUnits adds to the part the units that the bucket lacks, and ends those that the configuration no longer
-// has. It does nothing unless the bucket has the configuration of the view, or the write brings it.
+// addUnits adds to Begun the limits of money without a unit in the bucket, and to Ended those that have one and
+// are not money. It does nothing unless the bucket has the view's configuration, or the write brings it.
 func (m *moneyPart) addUnits(w *Write) {
 	v := m.view
 	if w.Kind == GiveBack || v.Config == nil || v.Image != nil && !v.Adopt && !v.Config.Wrote(v.Image) {
@@ -111,8 +112,8 @@ func (m *moneyPart) addUnits(w *Write) {
 	}
 }
 
-// addAlerts adds to the part the alerts of the configuration, and ends those that it does not have. It does
-// nothing for a write that brings no configuration.
+// addAlerts adds to Alerts the configured alerts that the bucket lacks, and to Silent the limits that have
+// alerts only in the bucket. It does nothing for a write that brings no configuration.
 func (m *moneyPart) addAlerts(w *Write) {
 	if w.Kind != Create && !(w.Kind == Claim && m.view.Adopt) {
 		return
@@ -133,9 +134,9 @@ func (m *moneyPart) addAlerts(w *Write) {
 	}
 }
 
-// endCounters adds to the part the removal of counters by model of limits in which a claim opens a window.
-// Their places are for the models that are used in that window. A counter that the write moves stays. The marks
-// of denials and grants of a limit go if the claim removes the limit or replaces it.
+// endCounters adds to Gone the counters by model of limits that a claim removes or opens a window of, unless
+// the write changes them. It also adds the marks of denials and grants of limits that the claim removes or
+// replaces. Other writes end none.
 func (m *moneyPart) endCounters(w *Write) {
 	v := m.view
 	if w.Kind != Claim || v.Image.Extras == nil {

@@ -65,7 +65,9 @@ type Pacing struct {
 	all, own  float64
 }
 
-// Interval returns the least time between the starts of two writes, in µs; 0 without pacing.
+// Interval returns the least time between the starts of two writes, in µs; 0 without pacing. It fades by three
+// percent a second. For a minute after throttling it is at least the lane's fair part, up to 100 ms, but not
+// within two seconds of a denial.
 func (p Pacing) Interval(now int64) int64 {
 	if p.throttledAt == 0 {
 		return 0
@@ -101,7 +103,8 @@ func (p Pacing) RecordStart(now int64) Pacing {
 	return p
 }
 
-// RecordRefusal returns the pacing after a refused write. The lane may decide it again at once.
+// RecordRefusal returns the pacing after a refused write: the next write may start at now, without the
+// interval.
 func (p Pacing) RecordRefusal(now int64) Pacing {
 	p.mayStartAt = now
 	return p
@@ -114,9 +117,9 @@ func (p Pacing) RecordDenial(now int64) Pacing {
 	return p
 }
 
-// ThrottleWrite returns the pacing after a throttled write that took trip, in µs. The interval grows by a
-// quarter, to at least one and a half trips and at most two seconds, and the lane pauses. chance, in [0, 1),
-// spreads processes that were throttled together.
+// ThrottleWrite returns the pacing after a throttled write that took trip, in µs, and records it in Throttled.
+// The interval grows by a quarter, to at least one and a half trips and at most two seconds, and the lane
+// pauses. chance, in [0, 1), spreads processes that were throttled together.
 func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	grown := max(pacingGrows*float64(p.Interval(now)), pacingTrips*float64(trip))
 	p.throttledInterval, p.throttledAt = int64(min(grown, mostPacing)), now
@@ -124,15 +127,16 @@ func (p Pacing) ThrottleWrite(now, trip int64, chance float64) Pacing {
 	return p.pauseLane(now, chance)
 }
 
-// ThrottleRead returns the pacing after a throttled read: the lane pauses as after a write, but the interval
-// stays as it is. chance is in [0, 1).
+// ThrottleRead returns the pacing after a throttled read, and records it in Throttled and Reads. The lane
+// pauses as after a write, but the interval stays as it is. chance, in [0, 1), draws the pause.
 func (p Pacing) ThrottleRead(now int64, chance float64) Pacing {
 	p.Throttled, p.Reads = now, true
 	return p.pauseLane(now, chance)
 }
 
-// pauseLane returns the pacing with a pause before the next request: half to all of a rest, by chance. The rest
-// is half the interval, and at least 10 ms, doubled by each throttled request in a row up to a second.
+// pauseLane returns the pacing with a pause before the next request, and counts one more throttled request in a
+// row. The pause is half to all of a rest, by chance. The rest is half the interval, and at least 10 ms doubled
+// by each throttled request in a row, up to a second.
 func (p Pacing) pauseLane(now int64, chance float64) Pacing {
 	rest := max(p.Interval(now)/2, int64(min(firstPause<<min(p.throttledInRow, 7), mostPause)))
 	p.throttledInRow++
@@ -140,8 +144,8 @@ func (p Pacing) pauseLane(now int64, chance float64) Pacing {
 	return p
 }
 
-// RecordWrite returns the pacing after one of the lane's own writes has landed: its amounts count as this
-// lane's consumption.
+// RecordWrite returns the pacing after one of the lane's own writes, with the sums s, has landed: they count as
+// this lane's consumption. Before the first sampled image it changes nothing.
 func (p Pacing) RecordWrite(s Rows) Pacing {
 	if p.sample == nil {
 		return p
@@ -154,8 +158,9 @@ func (p Pacing) RecordWrite(s Rows) Pacing {
 	return p
 }
 
-// RecordMaintenance returns the pacing after this process has written pending updates past the lane. Their
-// tokens were used some time ago, so they do not count as consumption now.
+// RecordMaintenance returns the pacing after this process wrote pending updates, with the sums s, past the
+// lane. It adds them to the sample's counters, so that they do not count as consumption now: their tokens were
+// used some time ago.
 func (p Pacing) RecordMaintenance(s Rows) Pacing {
 	if p.sample == nil {
 		return p
@@ -171,8 +176,9 @@ func (p Pacing) RecordMaintenance(s Rows) Pacing {
 	return p
 }
 
-// RecordImage returns the pacing after an answer has shown the bucket. It updates the averages of consumption
-// by the image's counters, and ends the row of throttled requests.
+// RecordImage returns the pacing after an answer showed the bucket, nil if it does not exist, and ends the row
+// of throttled requests. At most every 100 ms it updates the averages of consumption by the image's counters.
+// Another incarnation or set of limits starts a new sample.
 func (p Pacing) RecordImage(image *schema.Image, now int64) Pacing {
 	p.throttledInRow = 0
 	if image == nil {
@@ -198,7 +204,8 @@ func (p Pacing) RecordImage(image *schema.Image, now int64) Pacing {
 	return p
 }
 
-// continuesSample reports whether the counters of an image continue those of the last sample.
+// continuesSample reports whether an image has the same limits and the same incarnation as the last sample, so
+// that their counters can be compared.
 func (p Pacing) continuesSample(image *schema.Image) bool {
 	return p.sample != nil && p.sample.Set == image.Set && string(p.sample.IncarnationID()) == string(image.IncarnationID())
 }

@@ -14,8 +14,9 @@ type Phase struct {
 	After *Config
 }
 
-// AsOf returns the configuration to compare with an image's. It leaves out the raises that had ended, by
-// either clock, when the image's was read. Otherwise two clocks that differ about an end would take turns.
+// AsOf returns the configuration to compare with an image's: c without the raises that had ended, by either
+// clock, when the image's was read. Otherwise two clocks that differ about an end would take turns. It returns
+// c itself if m or c is nil.
 func (c *Config) AsOf(m *schema.Image) *Config {
 	for c != nil && m != nil {
 		phase := c.From().Phase

@@ -14,9 +14,9 @@ import (
 // unbounded is the level bound of a quota: a grant lifts it above its burst until the next window.
 const unbounded = math.MaxInt64
 
-// setQuotaFacts sets the facts of a stored quota that stays one: the window of the write, and how the write
-// opens it. A changed unit begins in the present window without more credit; a changed zone keeps the window
-// until it has passed.
+// setQuotaFacts sets the facts of a stored quota that stays one: its level, the window of the write, and the
+// credit that opens it. A later window needs a claim. A changed unit begins in the present window without more
+// credit; a changed zone keeps the window until it has passed.
 func (v View) setQuotaFacts(r *Row) {
 	from := r.state
 	if r.to != nil {
@@ -45,8 +45,8 @@ func levelAfterKindChange(old bucket.State, to bucket.Rate, now int64) int64 {
 	return min(to.Burst, bucket.SaturatingAdd(to.Burst, old.Level(now)-old.Burst))
 }
 
-// InWindows returns the amounts with the windows that of returns, so that they can be given back there. It
-// copies the list if a window changes.
+// InWindows returns the amounts, each with the window that the function of returns for its limit, so that they
+// can be given back there. It copies the list if a window changes, else it returns the list itself.
 func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed {
 	copied := false
 	for i, a := range amounts {
@@ -62,7 +62,8 @@ func InWindows(amounts []Signed, of func(limit string) bucket.WindowID) []Signed
 	return amounts
 }
 
-// WindowOf returns the window of a limit in an image; 0 if the image lacks the limit.
+// WindowOf returns the window of a limit in an image; 0 for a token bucket, for a missing limit, and for a nil
+// image.
 func WindowOf(m *schema.Image, name string) bucket.WindowID {
 	if m == nil {
 		return 0
@@ -102,19 +103,20 @@ type Quotas struct {
 }
 
 // AddCharges returns the pending charges of quotas with newly counted amounts added, each in its present
-// window. Amounts of other limits, and of limits in shadow, are left out.
+// window. Amounts of other limits, and of limits in shadow, are left out. It does not change the list charged.
 func (q Quotas) AddCharges(charged, counted []Signed) []Signed {
 	for _, a := range q.Config.Enforced(counted) {
-		if a.Window = datedIn(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
+		if a.Window = configuredWindow(q.Config.rateOf(a.Name), q.Now); a.Window != 0 {
 			charged = AddCharge(charged, a)
 		}
 	}
 	return charged
 }
 
-// datedIn identifies the window of a configured quota at now; 0 for a token bucket. A configuration has no
-// lives. The unit takes the place of the life, so that windows of different calendars differ.
-func datedIn(r bucket.Rate, now int64) bucket.WindowID {
+// configuredWindow returns the id of a configured quota's window at now, in Unix ms; 0 for another kind. A
+// configuration has no lives. The unit takes the place of the life, so that windows of different calendars
+// differ.
+func configuredWindow(r bucket.Rate, now int64) bucket.WindowID {
 	if !r.IsQuota() {
 		return 0
 	}
@@ -138,9 +140,9 @@ func AddCharge(charged []Signed, a Signed) []Signed {
 	return charged
 }
 
-// UpdateChange returns the change of a limit by its pending update and give-back. The quota is charged the part
-// of charged that it can still cover in its window, which the write opens if needed. A give-back goes to its
-// own window.
+// UpdateChange returns the change of limit n by its pending update and its give-back, which goes to its own
+// window. It charges a quota its amount in charged, as far as the window covers it, and opens that window if
+// needed. Beside a give-back, or in another window, the update goes to the counter alone.
 func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	c := schema.Change{
 		Name: n.Name, Quota: n.Window.IsQuota(), SameLife: n.Back > 0, Update: bucket.Update{Add: n.Back}, Consumed: n.Late - n.Back, Passed: n.Passed(), Window: n.Window,
@@ -153,7 +155,7 @@ func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	if q.Image == nil {
 		if c.Quota = c.Quota || q.Config.rateOf(n.Name).IsQuota(); i >= 0 && n.Back == 0 {
 			c.Window = charged[i].Window
-			c.Update = takeIfHeld(most)
+			c.Update = takeIfAvailable(most)
 		}
 		return c
 	}
@@ -165,7 +167,7 @@ func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	switch c.Window = charged[i].Window; {
 	case c.Window.Life() != uint16(seen.Windows().Unit()): // of another calendar
 	case c.Window.Ordinal() == seen.Refilled:
-		c.Update = takeIfHeld(max(0, min(most, seen.Tokens)))
+		c.Update = takeIfAvailable(max(0, min(most, seen.Tokens)))
 	case c.Window.Ordinal() == is.Refilled:
 		if ttl := q.Image.TTL; ttl > 0 && ttl*1000 < q.Now+seen.FillTime(0) {
 			break // it could be deleted, and come back full, before the window ends
@@ -175,15 +177,16 @@ func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	return c
 }
 
-// takeIfHeld returns the update that takes an amount, on the condition that the limit has it.
-func takeIfHeld(amount int64) bucket.Update {
+// takeIfAvailable returns the update that takes an amount, in millitokens, and lands only if the limit has that
+// many tokens. An amount of 0 has no condition.
+func takeIfAvailable(amount int64) bucket.Update {
 	return bucket.Update{Add: -amount, Low: amount, HasLow: amount > 0}
 }
 
-// chargedLate returns the part of a pending update that a new quota is charged, in millitokens. It is 0 if the
-// update is of another window, and for a token bucket.
+// chargedLate returns the part of a's pending update that a new quota is charged, in millitokens, at most what
+// a's other charges leave. It is 0 if the update is of another window than that of now, and for a token bucket.
 func chargedLate(r bucket.Rate, a *Row, now int64) int64 {
-	if !r.IsQuota() || a.Window != datedIn(r, now) {
+	if !r.IsQuota() || a.Window != configuredWindow(r, now) {
 		return 0
 	}
 	return max(0, min(a.Late, r.Burst-a.Take-a.Adjust))

@@ -104,8 +104,8 @@ func (v View) setBucketFacts(r *Row) {
 	}
 }
 
-// setAddedFacts sets the facts of a limit that the bucket does not have, or has as a ghost. A ghost starts
-// full less its charges.
+// setAddedFacts sets the facts of a limit that the bucket lacks, or has as a ghost: full, a ghost less its
+// charges. It sets nothing if the write brings no parameters for it; the limit then stays unknown.
 func (v View) setAddedFacts(r *Row) {
 	if r.to == nil {
 		return
@@ -123,7 +123,9 @@ func (v View) setAddedFacts(r *Row) {
 	}
 }
 
-// setSpecialFacts sets the facts of a quota, and of a limit with parameters that the write changes.
+// setSpecialFacts sets the facts of a quota or slots, and of a limit with parameters that the write brings. A
+// limit that changes its kind, or a quota's unit, begins a new life. Of a token bucket the smaller burst
+// counts.
 func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	r.quota = r.state.IsQuota()
 	if r.to != nil {
@@ -163,10 +165,11 @@ func (r *Row) back() int64 {
 // it.
 func (r *Row) late() int64 { return r.Late - r.Back + r.back() }
 
-// room returns the amount that takes may use together, in millitokens.
+// room returns the tokens that all takes of the write may use together, give-backs included, at most r.most; in
+// millitokens. It does not subtract the takes.
 func (r *Row) room() int64 { return min(r.most, r.level+r.back()) }
 
-// out returns the amount that the write takes from the tokens, in millitokens.
+// out returns the sum of the takes and adjusts, which the write takes from the tokens, in millitokens.
 func (r *Row) out() int64 { return r.Take + r.Adjust }
 
 // Consumed returns the change of the limit's counter, in millitokens. Slots have no counter.
@@ -201,13 +204,14 @@ func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 	r.Back, r.Window = r.Back+amount, window
 }
 
-// isZero reports whether the write does nothing to the limit.
+// isZero reports whether the write leaves the limit alone: all its sums are 0, and it moves no slots.
 func (r *Row) isZero() bool {
 	return r.Amounts == (bucket.Amounts{}) && r.Late == 0 && (r.moves == nil || !r.moves.ChangesHeld())
 }
 
-// GivenBack returns the change of the limit by a write that only gives back; false if the write leaves it
-// alone. Unless the bucket was seen, the write itself finds out whether the limit is there.
+// GivenBack returns the change of the limit by a write that only gives back; false if it leaves tokens and
+// counter alone, and for slots. seen means that the bucket was seen; it must have the limit then. Otherwise the
+// write itself finds out whether the limit is there.
 func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
 	if seen && !r.stored || r.moves != nil {
 		return c, false
@@ -228,7 +232,8 @@ type change struct {
 }
 
 // decideChange returns the change of a stored limit by the sums of its row. w is the form and slack in which to
-// write a token bucket.
+// write a token bucket. If the debt is bounded, an adjust gets a lower bound, so that no charge meanwhile
+// deepens the debt beyond that.
 func (r *Row) decideChange(w bucket.Way) change {
 	if r.moves != nil {
 		return r.slotsChange()
@@ -249,21 +254,24 @@ func (r *Row) decideChange(w bucket.Way) change {
 }
 
 // boundDebt adds a lower bound to a charge, so that it lands only if the bucket can store the resulting debt,
-// whatever other processes charge. It does nothing for a change that takes nothing.
+// whatever other processes charge. It does nothing for a change that takes nothing or sets a full limit's
+// tokens.
 func (c *change) boundDebt() {
 	if c.out > 0 && !c.Full {
 		c.raiseLow(c.out - c.back - MaxDebt)
 	}
 }
 
-// raiseLow raises the lower bound of the change to floor. It sets the bound of a change without one.
+// raiseLow raises the lower bound of the change to floor, in millitokens, and never lowers it. It sets the
+// bound of a change without one.
 func (c *change) raiseLow(floor int64) {
 	if !c.HasLow || floor > c.Low {
 		c.Low, c.HasLow = floor, true
 	}
 }
 
-// levelAfter returns the level that the change leaves if the bucket has the given tokens, in millitokens.
+// levelAfter returns the level that the change leaves if the bucket has the given tokens, in millitokens. It
+// includes the credit that the change does not write.
 func (c *change) levelAfter(tokens int64) int64 {
 	if c.Full {
 		return c.Put + c.kept
@@ -290,7 +298,8 @@ func (v View) setSlotsFacts(r *Row) {
 	r.window = int64(r.was.Window)
 }
 
-// setAddedSlots sets the facts of a limit of calls in flight that the write adds.
+// setAddedSlots sets the facts of a limit of calls in flight that the write adds: the moves of the process's
+// slots and the free ones.
 func (v View) setAddedSlots(r *Row) {
 	moves := v.InFlight.occupied(r.Name, v.Image).DecideMoves(nil, r.to.Rate.Hold(), v.Now)
 	r.moves = &moves
@@ -298,7 +307,8 @@ func (v View) setAddedSlots(r *Row) {
 }
 
 // slotsChange returns the change of a stored limit of calls in flight. Each amount is added, so that writes of
-// different processes commute. Only calls have a lower bound.
+// different processes commute. Only takes get a lower bound, so that they land only while enough slots are
+// free.
 func (r *Row) slotsChange() change {
 	c := change{out: r.out()}
 	moves := *r.moves
@@ -322,8 +332,8 @@ func (r *Row) Moves() *bucket.Moves {
 	return &moves
 }
 
-// newSlots returns the change that adds a limit of calls in flight. It has a number of free slots, in thousandths, after
-// the calls of the write.
+// newSlots returns the change that adds a limit of calls in flight with the moves of the process's slots.
+// tokens is its number of free slots after the write, in thousandths.
 func (r *Row) newSlots(tokens int64) schema.Change {
 	c := schema.NewLimit(r.to, tokens, 0)
 	c.Slots = r.Moves()
@@ -333,8 +343,8 @@ func (r *Row) newSlots(tokens int64) schema.Change {
 // noReserve is the reserve of a limit that is not configured.
 const noReserve = -1
 
-// kept returns the amount that a batch call leaves of the limit, in millitokens; 0 for a limit that is not
-// configured.
+// kept returns the limit's reserve after the write, which a batch call leaves to others, in millitokens; 0 for
+// a limit that is not configured.
 func (r *Row) kept() int64 {
 	if r.to != nil {
 		return r.to.Rate.ReserveOf(r.reserve)

@@ -19,7 +19,8 @@ const (
 // Rows are the limits of a decision, in name order.
 type Rows []Row
 
-// At returns the row of a limit. It adds one without facts for a new limit.
+// At returns a pointer to the row of a limit, valid until another row is added. If the rows lack the limit, it
+// inserts a row without facts.
 func (rows *Rows) At(name string) *Row {
 	r := rows.find(name)
 	if r == nil {
@@ -29,8 +30,8 @@ func (rows *Rows) At(name string) *Row {
 	return r
 }
 
-// with returns the rows with one of a limit, without facts if it is new. It takes no pointer, so that rows on
-// the stack stay there.
+// with returns the rows with one of a limit, without facts if it is new, and may change their array. It takes
+// no pointer, so that rows on the stack stay there.
 func (rows Rows) with(name string) Rows {
 	i := 0
 	for i < len(rows) && rows[i].Name < name { // there are few, so this is faster than a binary search
@@ -50,7 +51,8 @@ func (rows Rows) Of(name string) Row {
 	return Row{Name: name}
 }
 
-// Consumed returns the change of the counter of a limit, in millitokens.
+// Consumed returns the change of a limit's counter by the write, in millitokens; 0 for slots, and for a limit
+// without a row.
 func (rows Rows) Consumed(name string) int64 {
 	if r := rows.find(name); r != nil {
 		return r.Consumed()
@@ -68,8 +70,8 @@ func (rows Rows) find(name string) *Row {
 	return nil
 }
 
-// Rows returns the rows with one for each of the amounts, and for each limit with slots of open calls. It works
-// out the facts of all rows.
+// Rows returns rows with one for each of the amounts and each limit with slots of open calls, and sets the
+// facts of all. It does not add the amounts to the sums.
 func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
 		rows = rows.with(a.Name)
@@ -142,7 +144,8 @@ const (
 	NotAhead             // it would debit scarce tokens ahead of calls
 )
 
-// Sums returns the sums of the asks, as if the write carried all of them.
+// Sums returns rows with their facts and with the sums of the asks, as if the write carried all of them. room
+// is space for the rows.
 func (v View) Sums(asks []*Ask, room Rows) Rows {
 	rows := v.rowsOf(asks, room)
 	for _, a := range asks {
@@ -151,7 +154,8 @@ func (v View) Sums(asks []*Ask, room Rows) Rows {
 	return rows
 }
 
-// rowsOf returns a row of each limit of the asks. It reuses the space of rows.
+// rowsOf returns rows, completed by one with sums of 0 for each limit of the asks, and sets the facts of all.
+// It reuses the space of rows.
 func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	for _, a := range asks {
 		for _, one := range a.Amounts {
@@ -164,8 +168,9 @@ func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
 	return v.Rows(rows, nil)
 }
 
-// AddTo adds the amounts of the ask to the sums of rows; those of Down go to the counter alone. It leaves out
-// give-backs that are dropped.
+// AddTo adds the amounts of the ask to the sums of rows, without give-backs that are dropped. Of a take,
+// amounts in Down go to the counter alone, and those in Unbound count as adjusts. A batch take sets the row's
+// Keep to the reserve.
 func (a *Ask) AddTo(rows *Rows) {
 	if !a.RefundDropped {
 		for _, one := range a.Late {
@@ -206,8 +211,8 @@ func (rows *Rows) Take(amounts []Signed) {
 	}
 }
 
-// Taken returns, for each limit, the tokens that the sums take, by takes and adjusts together, and those that
-// they give back.
+// Taken returns new rows without facts. Take is the tokens that the sums take from a limit, by takes and
+// adjusts, and Back those that they give back.
 func (rows Rows) Taken() (taken Rows) {
 	for i := range rows {
 		at := taken.At(rows[i].Name)
@@ -271,7 +276,7 @@ func (rows Rows) isModest(amounts []Signed, halved int) bool {
 }
 
 // leaveHalf reports whether every limit of a take keeps half its burst or more after the take and the sums. It
-// is false for slots, and for a limit that the bucket lacks.
+// is false for slots, and for a limit that the bucket lacks or has as a ghost.
 func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); !r.stored || r.moves != nil || r.room()-r.out()-a.Amount < r.state.Burst/2 {
@@ -292,7 +297,8 @@ func (rows Rows) HasBack() bool {
 	return false
 }
 
-// IsCarriable reports whether one write can give the amounts back: none exceeds MaxSum.
+// IsCarriable reports whether one write can give the amounts back: none exceeds MaxSum, about 6·10^17
+// millitokens.
 func IsCarriable(amounts []Signed) bool {
 	return !slices.ContainsFunc(amounts, func(a Signed) bool { return a.Amount > MaxSum })
 }
@@ -307,7 +313,8 @@ func (rows Rows) OfOtherWindows(adjusts []Signed) bool {
 	return false
 }
 
-// Overflows reports whether the sums with these adjusts exceed the capacity of one write.
+// Overflows reports whether, with these adjusts, the charges or the give-backs of a limit would exceed MaxSum,
+// the most of one write.
 func (rows Rows) Overflows(adjusts []Signed) bool {
 	for _, a := range adjusts {
 		var carried bucket.Amounts
@@ -346,7 +353,7 @@ func (rows Rows) MovesSlots() bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil && r.moves.ChangesHeld() })
 }
 
-// HasMoves reports whether the write changes limits of calls in flight.
+// HasMoves reports whether the rows include a limit of calls in flight, even if no slot moves.
 func (rows Rows) HasMoves() bool {
 	return slices.ContainsFunc(rows, func(r Row) bool { return r.moves != nil })
 }

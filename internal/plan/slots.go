@@ -49,7 +49,8 @@ func (f *InFlight) MissIn(m *schema.Image) bool {
 	return m != nil && slices.ContainsFunc(f.Limits, func(l LimitInFlight) bool { return l.Open > 0 && m.SlotsOf(l.Name) == nil })
 }
 
-// OthersHold reports whether other processes hold slots of the bucket in an image.
+// OthersHold reports whether a limit of the bucket has more slots taken in an image than this process knows to
+// hold. f may be nil, for a process without slots.
 func (f *InFlight) OthersHold(m *schema.Image) bool {
 	if m == nil || !m.Set.Slots {
 		return false

@@ -9,8 +9,8 @@ package plan
 // A limit may bound the debt from corrections. The charge of an adjust beyond that bound is written down: it
 // goes to the counter alone, like usage counted without the bucket.
 
-// splitShadow splits the amounts of limits in shadow into the part that fits in addition to the sums and the
-// part beyond the limit. It leaves out other limits. The rows must include the limits.
+// splitShadow splits the amounts of limits in shadow into those that fit in addition to the sums and those
+// beyond the limit; slots always fit. It leaves out other limits. The rows must include the limits.
 func (rows Rows) splitShadow(amounts []Signed) (fits, beyond []Signed) {
 	for _, a := range amounts {
 		switch r := rows.find(a.Name); {
@@ -43,7 +43,7 @@ func (rows Rows) writeDown() (down []Signed) {
 	return down
 }
 
-// boundsDebt reports whether the sums charge a limit with bounded debt.
+// boundsDebt reports whether the adjusts of the sums charge a limit with a configured deepest debt.
 func (rows Rows) boundsDebt() bool {
 	for i := range rows {
 		if rows[i].maxDebt > 0 && rows[i].Adjust > 0 {

@@ -20,9 +20,9 @@ const (
 	Early                   // read before the end of a raise that it leaves out: the bucket's own decides
 )
 
-// Compare returns the relation of a configuration to the image's, such as Newer. seenTick is the tick at which
-// this process first saw the image's fingerprint. A configuration read after that is newer, even if the clocks
-// say otherwise.
+// Compare returns the relation of a configuration to the image's; Newer for a nil image, or one without a
+// fingerprint. seenTick is the tick at which this process first saw the image's fingerprint. A configuration
+// read after that is newer, even if the clocks say otherwise.
 func Compare(m *schema.Image, cfg *Config, seenTick int64) Standing {
 	switch {
 	case m == nil || m.Fingerprint == nil || !m.HasRefilled:
@@ -99,7 +99,8 @@ func (v View) Overfull() (waiting []string, longest int64) {
 	return waiting, longest
 }
 
-// Reading returns the view as a reading, for statuses and forecasts.
+// Reading returns the image, configuration and instant of the view as a reading, for statuses and forecasts of
+// an interactive call.
 func (v View) Reading() Reading { return Reading{Image: v.Image, Config: v.Config, Now: v.Now} }
 
 // Reading is the state of a bucket by an answer of the store.
@@ -117,12 +118,13 @@ type Reading struct {
 // noteSkew bounds the end of a reservation, in ms after the time in which an empty bucket fills.
 const noteSkew = 1000
 
-// IsReserved reports whether a waiter of another process and of the same class has reserved amounts. lane is the id
-// of the own lane.
+// IsReserved reports whether a waiter of another process, of the reading's class (Batch), has reserved amounts
+// until later than Now. lane is the id of the own lane.
 func (r Reading) IsReserved(lane uint32) bool { return r.reservation(lane) != nil }
 
-// reservation returns the note of another lane's reservation; nil without one. It ignores a reservation that ends
-// later than a lane makes them: noteSkew after an empty bucket would be full.
+// reservation returns the note of another lane's reservation, for waiters of the reading's class; nil without
+// one. It ignores one that has ended, or ends more than a second after an empty bucket would be full, later
+// than a lane makes them.
 func (r Reading) reservation(lane uint32) *schema.Note {
 	if r.Image == nil {
 		return nil
@@ -173,7 +175,8 @@ func (r Reading) State(name string) (bucket.State, int64) {
 	return state, l.Capacity
 }
 
-// freeSlots returns the state of a limit of calls in flight with the slots of past epochs as free ones.
+// freeSlots returns the state of the image's limit i, one of calls in flight, with the slots of past epochs as
+// free ones.
 func (r Reading) freeSlots(i int) bucket.State {
 	state, name := r.Image.State(i), r.Image.Set.Names[i]
 	state.Tokens = r.Image.FreeSlots(i, r.Config.holdOf(name), r.Now)
@@ -210,8 +213,9 @@ const (
 // sign of another process. Both are in ms.
 func IsShared(seen, now int64) bool { return now-seen < sharedFor }
 
-// Low reports whether, by the image at the instant at, some limit in amounts is below a tenth of its burst.
-// Quotas do not count: a quota is low for hours, and a read before each write would be too many.
+// Low reports whether, by the image at the instant at in ms, some limit in amounts is below a tenth of its
+// burst. Limits that the image lacks do not count. Nor do quotas: a quota is low for hours, and a read before
+// each write would be too many.
 func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
 		if !m.HasLimit(a.Name) {
@@ -224,8 +228,8 @@ func Low(m *schema.Image, amounts []Signed, at int64) bool {
 	return false
 }
 
-// Tight reports whether amounts would leave less than a tenth of a limit's burst, by the image at an instant.
-// The bucket may then well deny them.
+// Tight reports whether amounts would leave less than a tenth of a limit's burst, by the image at the instant
+// at in ms. The bucket may then well deny them. Limits that the image lacks do not count.
 func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 	for _, a := range amounts {
 		if !m.HasLimit(a.Name) {
@@ -239,7 +243,8 @@ func Tight(m *schema.Image, amounts []Signed, at int64) bool {
 }
 
 // Unopened returns the instant by which to decide a write, in Unix ms: now, or sure if a quota's window begins
-// between them. sure is an instant that has certainly passed. A clock that is ahead therefore opens no window.
+// between them. sure is an instant that has certainly passed, so a clock that is ahead opens no window. m and
+// cfg may be nil.
 func Unopened(m *schema.Image, cfg *Config, sure, now int64) int64 {
 	if sure >= now {
 		return now

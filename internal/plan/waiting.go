@@ -93,9 +93,9 @@ type Head struct {
 	Slots, Free, Shared bool
 }
 
-// HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at which its
-// amounts are there, both in ms. line sums the amounts of its line. Of a slot the mean time until one comes back
-// stands for its refill.
+// HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at
+// which its amounts are there, both in ms; line sums its line's amounts. Of slots, the mean time until one
+// comes back stands for the refill.
 func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true, Free: true, Shared: calls.Shared}
 	if n := r.reservation(lane); n != nil {
@@ -163,8 +163,9 @@ func (rows Rows) IdleTime(batch bool) float64 {
 	return idle
 }
 
-// LeavePlenty reports whether the takes of rows leave, of each limit of amounts, leastPlenty of refill or as much as
-// the amounts take if that is more. A batch call does not count the reserve.
+// LeavePlenty reports whether the takes of rows leave plenty of each limit of amounts: the amount again, or the
+// refill of 100 ms if more. A batch call does not count the reserve. Limits in shadow, and those that the
+// bucket lacks, do not count.
 func (rows Rows) LeavePlenty(amounts []Signed, batch bool) bool {
 	for _, a := range amounts {
 		if r := rows.find(a.Name); r.stored && !r.shadow {
@@ -205,8 +206,8 @@ type Contest struct {
 // Try is the next try of a head: the drawn instant, 0 before it is drawn, and the chance in [0, 1) that draws it.
 type Try struct{ At, Chance float64 }
 
-// SeeNote returns the contest after an image with a note was seen: a note of another lane makes this lane
-// compete for a time. n may be nil.
+// SeeNote returns the contest after an image with note n, which may be nil, was seen. A note of another lane
+// makes this lane compete for ten seconds after it, or for three times its age if that is longer.
 func (c Contest) SeeNote(n *schema.Note, now float64) Contest {
 	if n != nil && n.Lane != c.Lane {
 		c.until = max(c.until, min(now, float64(n.At))+max(contendedFor, contendedAges*n.Age))
@@ -224,13 +225,14 @@ func (c Contest) MuteNotes(now float64) Contest {
 // IsContended reports whether other lanes compete with this one at now.
 func (c Contest) IsContended(now float64) bool { return now < c.until }
 
-// RecordLook returns the contest after a read of the bucket was answered.
+// RecordLook returns the contest after a read of the bucket was answered at now. A head that sees plenty within
+// 20 ms after it takes at once.
 func (c Contest) RecordLook(now float64) Contest {
 	c.looked = now
 	return c
 }
 
-// hasReservation reports whether the lane has a reservation that has not ended, by a note.
+// hasReservation reports whether note n is a reservation of this lane that has not ended at now.
 func (c Contest) hasReservation(n *schema.Note, now float64) bool {
 	return n != nil && n.Lane == c.Lane && float64(n.Until) > now
 }
@@ -255,13 +257,16 @@ func spreadOf(n *schema.Note) float64 {
 // the time in which the bucket refills the own line.
 func (h Head) lanes(n *schema.Note) float64 { return max(1, ageOf(n)/max(h.Line, 1e-3)) }
 
-// due returns the instant until which the head stands aside, in ms.
+// due returns the instant until which the head stands aside, in ms. That is 0.9 of the note's age after its
+// arrival, or after the lane's last take if that is earlier. Between two takes of a lane it leaves at least 2.5
+// ms for each competing lane.
 func (c Contest) due(h Head, n *schema.Note) float64 {
 	return max(min(h.Came, c.took)+standAside*ageOf(n), c.took+betweenTakes*h.lanes(n))
 }
 
-// NextTry returns the try t, which it draws unless that is drawn already, and the instant of the head's try in
-// ms. A later image does not postpone a drawn try.
+// NextTry returns the head's try and its instant in ms: h.Exact if no lane competes, else a drawn one, not
+// before h.Exact but at most a little after the bucket is full. It draws anew only if the head must stand aside
+// until after t.At. A try for slots is not drawn.
 func (c Contest) NextTry(h Head, n *schema.Note, t Try, now float64) (Try, float64) {
 	if h.Slots {
 		return t, max(c.nextSlotTry(h, n, now), h.Aside)
@@ -285,7 +290,8 @@ func (c Contest) delay(h Head, n *schema.Note, chance, now float64) float64 {
 	return 2 * chance * c.spread(h, n, now)
 }
 
-// spread returns the lane's spread of tries, in ms: the note's, or its own after several lost tries.
+// spread returns the lane's spread of tries, in ms: the note's, or its own if that is larger. It has its own
+// after one lost try without a note, or three in a row with one; each further loss doubles it.
 func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
 	note, own := spreadOf(n), 0.
 	switch {
@@ -297,14 +303,15 @@ func (c Contest) spread(h Head, n *schema.Note, now float64) float64 {
 	return max(note, own)
 }
 
-// MayRide reports whether a waiter behind the head may take in the same write. plenty means that the write would leave
-// enough for others.
+// MayRide reports whether a waiter behind the head, who arrived at came, may take in the same write. It may
+// without other competing lanes, once it is due by the note's age, or if plenty: the write leaves enough for
+// others.
 func (c Contest) MayRide(came float64, plenty bool, n *schema.Note, now float64) bool {
 	return plenty || !c.IsContended(now) || came+standAside*ageOf(n) <= now
 }
 
-// TryImage returns the age of an image, in ms, from which a try reads the bucket first; 0 if the lane does not
-// compete.
+// TryImage returns the age of an image, in ms, from which a try reads the bucket first: 100, or 10 where tries
+// lose. It is 0 if the lane does not compete.
 func (c Contest) TryImage(n *schema.Note, now float64) int64 {
 	switch {
 	case !c.IsContended(now):
@@ -315,7 +322,8 @@ func (c Contest) TryImage(n *schema.Note, now float64) int64 {
 	return tryImage
 }
 
-// LookEvery returns the time between two reads of the bucket by a contended lane, in ms.
+// LookEvery returns the time between two reads of the bucket by a contended lane, in ms. It is a second, down
+// to 250 ms for few lanes that wait for tokens, and up to five seconds above 600 lanes.
 func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
 	lanes, least := h.lanes(n), float64(lookEvery)
 	if !h.Slots {
@@ -324,15 +332,17 @@ func (c Contest) LookEvery(h Head, n *schema.Note) float64 {
 	return min(rarestLook, max(least, lanes*1000/lookLanes))
 }
 
-// RecordWin returns the contest after a take of the lane's waiters has landed: its lost tries in a row end.
+// RecordWin returns the contest after a take of the lane's waiters has landed at now. Its lost tries in a row
+// end, and the lane's next take stands aside from now on.
 func (c Contest) RecordWin(now float64) Contest {
 	c.took, c.tried, c.looked = now, now, 0
 	c.losses, c.alone, c.lossy, c.free = 0, false, c.lossy*(1-lossDecay), 0
 	return c
 }
 
-// RecordLoss returns the contest after a try of the head came too late: others were first. It also returns the note with
-// which the head then raises the age, or reserves its amounts; nil if it does neither.
+// RecordLoss returns the contest after a try of the head came too late: its lane competes for at least ten more
+// seconds. It also returns the note with which the head raises the age or reserves its amounts. The note is nil
+// if neither is due, for slots, and while notes are muted or another lane has a reservation.
 func (c Contest) RecordLoss(h Head, n *schema.Note, now float64) (Contest, *schema.Note) {
 	c.until = max(c.until, now+max(contendedFor, contendedAges*ageOf(n)))
 	c.losses, c.lossy = c.losses+1, c.lossy*(1-lossDecay)+lossDecay
@@ -365,9 +375,9 @@ func (c Contest) nextSpread(h Head, n *schema.Note, idle, now float64) float64 {
 	return min(mostSpread, max(leastSpread, c.spread(h, n, now)*(1+spreadStep*step)))
 }
 
-// NextNote returns the note that a take of waiters writes: n, the bucket's last note, with its age moved
-// towards the wait of h, the first waiter. The age is lowered if tokens lie idle for long. It is nil if the
-// lane does not compete or may not leave notes.
+// NextNote returns the note that a take of waiters writes: n, the bucket's last note, with the age moved
+// towards the wait of h. The age falls faster if tokens lay idle, or a slot was free, for long; another lane's
+// reservation stays. It is nil if the lane does not compete or may not leave notes.
 func (c Contest) NextNote(h Head, n *schema.Note, idle, now float64) *schema.Note {
 	if !c.IsContended(now) || now < c.muted {
 		return nil

@@ -45,8 +45,9 @@ func (c Calls) slotTime(r bucket.Rate) float64 {
 	return c.Mean / float64(r.Burst)
 }
 
-// SeeSlots returns the contest after a head saw an image. Without a free slot in a shared bucket, the lane of a head
-// that waits for one competes. It also returns the note with which the head then raises the age; nil without one.
+// SeeSlots returns the contest after a head saw an image. Without a free slot in a shared bucket, the lane of a
+// head that waits for one competes for at least ten seconds. It also returns the note with which the head then
+// raises the age; nil without one.
 func (c Contest) SeeSlots(h Head, n *schema.Note, now float64) (Contest, *schema.Note) {
 	switch {
 	case !h.Slots:
@@ -78,8 +79,8 @@ func (c Contest) slotDue(h Head, n *schema.Note, now float64) float64 {
 	return h.Came + standAside*ageOf(n)
 }
 
-// nextSlotTry returns the instant, in ms, of the try of a head that waits for a slot. The try is an hour off
-// while the image shows no free slot.
+// nextSlotTry returns the instant, in ms, of the try of a head that waits for a slot. It does not stand aside
+// if slots are plentiful or long free. It is an hour off while the image shows no free slot.
 func (c Contest) nextSlotTry(h Head, n *schema.Note, now float64) float64 {
 	switch {
 	case !h.Free:
@@ -95,13 +96,14 @@ func (c Contest) wasLeft(h Head, now float64) bool {
 	return c.free > 0 && now-c.free >= slotFreeFor*h.mostSlotLook()
 }
 
-// mostSlotLook returns the longest time between two reads of the bucket by a due head, in ms.
+// mostSlotLook returns the longest time between two reads of the bucket by a due head, in ms. It is an eighth
+// of the mean time until a slot comes back, from 100 to 400.
 func (h Head) mostSlotLook() float64 {
 	return min(mostSlotLook, max(leastSlotLook, h.Token/slotLooks))
 }
 
-// NextLook returns the instant, in ms, of the next read of the bucket by a contended lane, or by a slot's
-// waiting head. seen is the instant of the last one, and chance draws it.
+// NextLook returns the instant, in ms, of the next read of the bucket by a contended lane, or by a head that
+// needs a slot. seen is the instant of the last read, and chance, in [0, 1), spreads the reads.
 func (c Contest) NextLook(h Head, n *schema.Note, seen, chance, now float64) float64 {
 	look := seen + c.LookEvery(h, n)*(1+chance/8)
 	if !h.Slots || !h.Shared {

@@ -37,8 +37,8 @@ type Write struct {
 	Money *schema.Money
 }
 
-// LeaveNote adds a note of waiters to a spend or a claim, which then replaces the bucket's note of that class.
-// It does nothing for another write, and if n is nil.
+// LeaveNote adds a note of waiters to a spend or claim, which replaces the bucket's note of batch calls or,
+// without batch, of interactive calls. It does nothing for another write, and if n is nil.
 func (p *Write) LeaveNote(n *schema.Note, batch bool) {
 	if n == nil {
 		return
@@ -63,7 +63,7 @@ func (p *Write) DropNotes() (dropped bool) {
 	return dropped
 }
 
-// SetMoney sets the part about limits of money; nil removes it.
+// SetMoney sets the part about limits of money, in a create also in its item; nil removes it.
 func (p *Write) SetMoney(m *schema.Money) {
 	if p.Money = m; p.Kind == Create {
 		p.Create.Money = m
@@ -114,7 +114,9 @@ type Rules struct {
 // returns Nothing if there are no charges and no limit takes a give-back.
 func (v View) Plan(rows Rows, rules Rules) Write { return v.decideWrite(v.Rows(rows, nil), rules) }
 
-// decideWrite decides the write for rows that have their facts: a create, a spend or a claim, or Nothing.
+// decideWrite decides the write for rows that have their facts; Nothing if it would change nothing. It is a
+// create if the bucket does not exist, and else a spend. A claim replaces the spend if that cannot carry the
+// sums or bring the configuration, or to tidy an old refill instant.
 func (v View) decideWrite(rows Rows, rules Rules) Write {
 	if v.Image == nil {
 		return v.planCreate(rows)
@@ -195,8 +197,9 @@ func (p *Write) LandedIn(shown *schema.Image) (windows []Signed) {
 	return windows
 }
 
-// planSpend decides a spend; its kind is Nothing if it changes no limit. It returns false if a spend cannot
-// carry the sums, for example because the expiry is too near. later makes a charge commute with claims.
+// planSpend decides a spend, without limits that the bucket lacks; its kind is Nothing if it changes no limit.
+// It returns false if a spend cannot carry the sums, for example because the expiry is too near. later makes a
+// plain charge commute with claims.
 //
 //nolint:cyclop // one guard for each amount that few writes carry
 func (v View) planSpend(rows Rows, others Crowding, later bool) (Write, bool) {
@@ -251,8 +254,8 @@ const (
 	maxTTLSeconds = 50 * 365 * 24 * 3600
 )
 
-// Expiry returns the ttl of a bucket made at now with these limits, in Unix seconds; 0 for no ttl. now is in
-// Unix ms.
+// Expiry returns the ttl of a bucket made at now with these limits, in Unix seconds: seven times the slowest
+// fill, at least an hour. It is 0, for no ttl, if that exceeds 50 years. now is in Unix ms.
 func Expiry(now int64, limits []schema.Change) int64 {
 	longest := int64(0)
 	for i := range limits {
@@ -261,8 +264,8 @@ func Expiry(now int64, limits []schema.Change) int64 {
 	return expiry(now, longest)
 }
 
-// expiry returns the ttl, in Unix seconds, of a bucket with a slowest fill of fill ms. It is 0, for no ttl, if
-// that is too far ahead.
+// expiry returns the ttl, in Unix seconds, of a bucket with a slowest fill of fill ms: seven fills after now,
+// at least an hour. It is 0, for no ttl, if that exceeds 50 years. now is in Unix ms.
 func expiry(now, fill int64) int64 {
 	seconds := fill/1000 + 1
 	if seconds > maxTTLSeconds/ttlFills {
@@ -271,9 +274,9 @@ func expiry(now, fill int64) int64 {
 	return now/1000 + 1 + max(minTTLSeconds, ttlFills*seconds)
 }
 
-// spendExpiry returns the earliest expiry, in Unix seconds, that a limit's change may leave. Every limit must
-// be full before the item can be deleted. It gives a charge without a lower bound one, the deepest debt that
-// the expiry covers; ok is false if the expiry must move.
+// spendExpiry returns the earliest expiry, in Unix seconds, that a limit's change may leave: the limit must be
+// full before the item can be deleted. It gives a charge without a lower bound one: the deepest debt that the
+// expiry covers. ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
 	if r.moves != nil {
 		if !c.Slots.IsHolding() {

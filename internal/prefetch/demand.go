@@ -54,7 +54,8 @@ type limitDemand struct {
 	passed bool
 }
 
-// demandOf returns the demand of a limit, and adds an empty one for a new limit. It looks at index place first.
+// demandOf returns a pointer to the demand of a limit, and adds an empty one for a new limit. It looks at index
+// place first. The pointer is valid until the next new limit.
 func (d *demand) demandOf(name string, place int) *limitDemand {
 	if place < len(d.limits) && d.limits[place].name == name {
 		return &d.limits[place]
@@ -68,14 +69,16 @@ func (d *demand) demandOf(name string, place int) *limitDemand {
 	return &d.limits[len(d.limits)-1]
 }
 
-// CountAdmitted counts a call admitted at now, from memory or not, in the demand.
+// CountAdmitted counts a call admitted at now, in ms, from memory or not, and its amounts in the demand. It
+// takes nothing from the stock.
 func (s *Stock) CountAdmitted(amounts []plan.Signed, now int64) { s.demand.countCall(amounts, 1, now) }
 
-// UncountServed takes a recently served call that another bucket denied off the demand, because only admitted
-// calls justify a prefetch.
+// UncountServed takes a recently served call that another bucket denied, and its amounts, off the demand,
+// because only admitted calls justify a prefetch. It puts nothing back.
 func (s *Stock) UncountServed(amounts []plan.Signed, now int64) { s.demand.countCall(amounts, -1, now) }
 
-// countCall adds a call and its amounts to the averages, or with sign -1 subtracts one.
+// countCall adds a call and its amounts to the averages, or with sign -1 subtracts one. It notes for each limit
+// whether a level above counts the call too.
 func (d *demand) countCall(amounts []plan.Signed, sign float64, now int64) {
 	d.calls.add(sign, now, memoryMS)
 	for i := range amounts {
@@ -86,7 +89,7 @@ func (d *demand) countCall(amounts []plan.Signed, sign float64, now int64) {
 }
 
 // RecordTraffic adds a change of a limit's counter, all, and this process's part of it, own, to the averages,
-// both in millitokens.
+// both in millitokens. A negative one counts as 0.
 func (s *Stock) RecordTraffic(name string, own, all, now int64) {
 	l := s.demand.demandOf(name, 0)
 	l.own.add(float64(max(0, own)), now, trafficMS)

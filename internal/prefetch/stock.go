@@ -30,7 +30,8 @@ type parcel struct {
 // New returns an empty stock with a horizon in ms.
 func New(horizon int64) *Stock { return &Stock{horizon: horizon} }
 
-// Add adds to the held tokens those that a write debited, which was sent at an instant in ms.
+// Add adds to the held tokens those that a write debited, which was sent at an instant in ms. It keeps the
+// parcels in the order of their writes.
 func (s *Stock) Add(amounts []plan.Signed, sent int64) {
 	i := len(s.parcels)
 	for i > 0 && s.parcels[i-1].sent > sent {
@@ -85,7 +86,7 @@ func (s *Stock) takeLimit(place int, asked *plan.Signed) {
 	}
 }
 
-// dropEmpty removes the oldest parcels that are empty.
+// dropEmpty removes the empty parcels at the beginning, the oldest ones. Empty ones between others stay.
 func (s *Stock) dropEmpty() {
 	empty := 0
 	for empty < len(s.parcels) && !anyPositive(s.parcels[empty].left) {
@@ -96,7 +97,7 @@ func (s *Stock) dropEmpty() {
 	}
 }
 
-// Expire moves the tokens that are too old at now to the lapsed ones.
+// Expire moves the held tokens that are older than the horizon at now, in ms, to the lapsed ones.
 func (s *Stock) Expire(now int64) {
 	for len(s.parcels) > 0 && now-s.parcels[0].sent > s.horizon {
 		s.lapseHeld(s.parcels[0].left)
@@ -129,7 +130,7 @@ func (s *Stock) lapseHeld(amounts []plan.Signed) {
 	}
 }
 
-// Lose empties the stock, lapsed tokens included, because the bucket is gone.
+// Lose empties the stock, lapsed tokens included, because the bucket is gone. The demand stays.
 func (s *Stock) Lose() {
 	s.parcels, s.held, s.lapsed = nil, nil, nil
 }
@@ -148,7 +149,7 @@ func (s *Stock) HasTokens() bool { return len(s.parcels) > 0 || len(s.lapsed) > 
 // HasLapsed reports whether the stock has lapsed tokens.
 func (s *Stock) HasLapsed() bool { return len(s.lapsed) > 0 }
 
-// Held returns the held tokens of a limit, in millitokens.
+// Held returns the held tokens of a limit, in millitokens, also those that are old enough to lapse: see Expire.
 func (s *Stock) Held(name string) int64 { return s.heldOf(name, 0) }
 
 // heldOf returns the held tokens of a limit, in millitokens. The limit is probably at index place.
@@ -159,7 +160,8 @@ func (s *Stock) heldOf(name string, place int) int64 {
 	return 0
 }
 
-// LapseTime returns the instant, in ms, at which the oldest held tokens lapse; false if no tokens are held.
+// LapseTime returns the instant, in ms and perhaps in the past, at which the oldest held tokens lapse; false if
+// no tokens are held.
 func (s *Stock) LapseTime() (at int64, ok bool) {
 	if len(s.parcels) == 0 {
 		return 0, false
@@ -199,8 +201,8 @@ func index(list []plan.Signed, name string, place int) int {
 	return -1
 }
 
-// covers reports whether a list holds a call's amount of the limit at place, with the same parts counted by a
-// level above.
+// covers reports whether a list has at least a call's amount of a limit, probably at index place. If a level
+// above counts all or none of the call's amount, it must count all or none of the list's too.
 func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 	i := index(list, asked.Name, place)
 	if i < 0 {
@@ -210,14 +212,15 @@ func covers(list []plan.Signed, place int, asked *plan.Signed) bool {
 	return held.Amount >= asked.Amount && (held.Passed == held.Amount) == (asked.Passed == asked.Amount) && (held.Passed == 0) == (asked.Passed == 0)
 }
 
-// addAmount adds an amount to the entry of its limit in a list, and makes the entry in name order if there is
-// none.
+// addAmount adds an amount, with the part that a level above counts, to the entry of its limit in a list, in
+// place. It makes a missing entry in name order.
 func addAmount(list *[]plan.Signed, a plan.Signed) {
 	to := entryOf(list, a.Name)
 	to.Amount, to.Passed = to.Amount+a.Amount, to.Passed+a.Passed
 }
 
-// entryOf returns a pointer to a limit's entry in a list. It adds a new one in name order.
+// entryOf returns a pointer to a limit's entry in a list. It adds a new one in name order; the pointer is valid
+// until the next addition.
 func entryOf(list *[]plan.Signed, name string) *plan.Signed {
 	i := 0
 	for ; i < len(*list) && (*list)[i].Name <= name; i++ {

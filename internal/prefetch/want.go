@@ -14,8 +14,8 @@ const (
 	milli = 1000
 )
 
-// target returns the amount of a limit that the stock aims to hold at now, in millitokens, by the recent
-// demand.
+// target returns the amount of a limit that the stock aims to hold at now, in millitokens. That is 80 % of a
+// horizon's need by the recent demand.
 func (s *Stock) target(l *limitDemand, now int64) int64 {
 	return int64(min(targetPart*l.used.sumAt(now, memoryMS)/memoryMS*float64(s.horizon), most))
 }

@@ -29,8 +29,9 @@ type Refill struct {
 	Limits    []RefillLimit
 }
 
-// Statement returns the update that fills or adds to the limits. It requires the incarnation, bursts and
-// windows to be as in the image, and with Untouched also the tokens and the refill instant.
+// Statement returns the update that changes the tokens of the limits. It requires the incarnation, bursts and
+// windows to be as in the image, and with Untouched also the tokens and the refill instant. A limit to Leave
+// only adds a condition.
 func (r *Refill) Statement() Statement {
 	b := newStatementBuilder()
 	b.requireExists(PK)
@@ -44,7 +45,8 @@ func (r *Refill) Statement() Statement {
 	return b.build()
 }
 
-// requireRefilled adds the condition that the refill instant, or its absence, is as in the image.
+// requireRefilled adds to the statement the condition that the refill instant, or its absence, is as in the
+// image.
 func (r *Refill) requireRefilled(b *statementBuilder) {
 	if r.Seen.HasRefilled {
 		b.requireCompare(attrRefilled, "=", Number(r.Seen.Refilled))
@@ -53,8 +55,8 @@ func (r *Refill) requireRefilled(b *statementBuilder) {
 	}
 }
 
-// addLimit adds the change of one limit to the statement, with the conditions under which its values are right.
-// For a quota with alerts it also records the grant.
+// addLimit adds the change of one limit to the statement, with the conditions under which its values are right;
+// with Leave only the condition. For a quota with alerts it also records the grant.
 func (r *Refill) addLimit(b *statementBuilder, l RefillLimit) {
 	a, seen := r.Seen.Set.attrs[l.Index], &r.Seen.Limits[l.Index]
 	b.requireCompare(a.burst, "=", Number(seen.Burst))

@@ -18,8 +18,8 @@ const (
 // alertsAttr returns the name of the bucket attribute with a limit's alerts.
 func alertsAttr(limit string) string { return byModelPrefix + limit + alertSign }
 
-// AlertText returns one text for each limit with alerts, such as usd@50,80,100. They are sorted as those of Extras. It
-// returns nil if no limit has alerts.
+// AlertText returns one text for each limit with alerts, such as usd@50,80,100, sorted as texts. It returns nil
+// if no limit has alerts.
 func AlertText(limits []ConfigLimit) (texts []string) {
 	for _, l := range limits {
 		if l.AlertAt != 0 {
@@ -36,13 +36,15 @@ func AlertLimit(text string) string {
 	return limit
 }
 
-// alertsOf returns the name and the value of the bucket attribute for a text of AlertText.
+// alertsOf splits a text of AlertText: attr is the name of the bucket attribute for its limit, value the
+// percentages as a string.
 func alertsOf(text string) (attr string, value types.AttributeValue) {
 	limit, percent, _ := strings.Cut(text, alertSign)
 	return alertsAttr(limit), String(percent)
 }
 
-// putAlerts sets the alerts of limits in a configuration item, and removes the attribute without one.
+// putAlerts sets the alerts of limits in a configuration item, in place. It removes the attribute if no limit
+// has alerts.
 func putAlerts(item Item, limits []ConfigLimit) {
 	delete(item, attrAlerts)
 	if texts := AlertText(limits); texts != nil {
@@ -50,8 +52,8 @@ func putAlerts(item Item, limits []ConfigLimit) {
 	}
 }
 
-// readAlerts sets AlertAt of the quotas in limits from a configuration item. It ignores alerts of any other
-// limit, which a version without alerts may have removed.
+// readAlerts sets AlertAt of quotas among limits, in place, from a configuration item. It ignores alerts of any
+// other limit, which a version without alerts may have removed.
 func readAlerts(item Item, limits []ConfigLimit) {
 	for one := range strings.FieldsSeq(Text(item, attrAlerts)) {
 		name, text, _ := strings.Cut(one, alertSign)

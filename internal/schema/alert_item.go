@@ -59,10 +59,10 @@ type Alert struct {
 	At, Sent, Failed time.Time
 }
 
-// Start returns the start of the window.
+// Start returns the start of the alert's window of the calendar.
 func (a *Alert) Start() time.Time { return time.UnixMilli(a.Windows.Start(a.Window)) }
 
-// End returns the end of the window.
+// End returns the end of the window, which is the start of the next one.
 func (a *Alert) End() time.Time { return time.UnixMilli(a.Windows.Start(a.Window + 1)) }
 
 // SameWindow reports whether two alerts have the same limit, window, amount and incarnation of the bucket. It
@@ -71,7 +71,8 @@ func (a *Alert) SameWindow(b *Alert) bool {
 	return a.Limit == b.Limit && a.Window == b.Window && a.Windows == b.Windows && a.Amount == b.Amount && a.Bucket == b.Bucket
 }
 
-// Key returns the key of the alert. Equal alerts of different records have the same key.
+// Key returns the key of the alert's item, in the partition of its entity. Alerts with the same resource,
+// limit, window, threshold, amount and incarnation have the same key.
 func (a *Alert) Key() Key {
 	percent := fmt.Sprintf("%03d", a.Percent)
 	if a.Shadow {
@@ -95,7 +96,8 @@ type ShownAlert struct {
 	Sent, Failed                       time.Time
 }
 
-// Shown returns the alert in the form of users.
+// Shown returns the alert in the form of users, with times in UTC and amounts in millitokens. Its ID is made of
+// the parts of its key.
 func (a *Alert) Shown() ShownAlert {
 	key := a.Key()
 	return ShownAlert{
@@ -121,8 +123,8 @@ func OpenAlerts(shard int) string { return openAlerts + strconv.Itoa(shard) }
 // alertTime is the form of times in alerts. Texts sort as the times.
 const alertTime = "2006-01-02T15:04:05.000Z"
 
-// Put returns the statement that stores the alert if it is absent. The item is listed among the open alerts and
-// expires AlertKept after the end of the window.
+// Put returns the statement that stores the alert, and fails to apply if the alert exists. The item is listed
+// among the open alerts and expires AlertKept after the end of the window.
 func (a *Alert) Put() Statement {
 	b, key, at := newStatementBuilder(), a.Key(), a.At.UTC().Format(alertTime)
 	b.setValue(attrEntity, String(a.Entity))
@@ -215,7 +217,7 @@ type AlertedQuota struct {
 	DeniedInShadow bool
 }
 
-// HasAlerts reports whether a bucket has quotas with alerts.
+// HasAlerts reports whether a bucket has an attribute of alerts of a limit. It does not read them.
 func HasAlerts(item Item) bool {
 	for attr := range item {
 		if strings.HasPrefix(attr, byModelPrefix) && strings.HasSuffix(attr, alertSign) {

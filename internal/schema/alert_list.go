@@ -8,13 +8,14 @@ import (
 // AlertPrefix is the beginning of the sort keys of alerts, in the partition of their entity.
 const AlertPrefix = skAlertPrefix
 
-// ClosedAlerts returns a partition of GSI3. It lists the alerts of a namespace, by the prefix of its keys, that were decided on the day of a time in
-// UTC, and that were delivered or given up.
+// ClosedAlerts returns the partition key of one shard of a GSI3 list of delivered and given-up alerts. The list
+// has those of a namespace, by the prefix of its keys, that were decided on the UTC day of at.
 func ClosedAlerts(prefix string, at time.Time, shard string) string {
 	return prefix + "ALERTS#" + at.UTC().Format(time.DateOnly) + "#" + shard
 }
 
-// KeysOfAlert returns the keys of the namespace of an alert. It returns ok as false for the key of another item.
+// KeysOfAlert returns the Keys of the namespace in the key of an alert. It returns false for the key of another
+// item.
 func KeysOfAlert(key Key) (k Keys, ok bool) {
 	k, kind, _, ok := splitPartition(key.PK)
 	return k, ok && kind == "ENTITY#" && IsAlert(key)

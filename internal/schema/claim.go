@@ -22,8 +22,9 @@ type Claim struct {
 	Op    Op
 }
 
-// Statement returns the conditional update. It requires the refill instant and the fingerprint to be as in the
-// image, and with Backs the incarnation too. Each change of a limit adds its own conditions.
+// Statement returns the conditional update, which sets the refill instant, the configuration's marks, the
+// expiry and the notes, and changes the limits. It requires the refill instant and the fingerprint to be as in
+// the image, and with Backs the incarnation too. Each change of a limit adds its own conditions.
 func (c *Claim) Statement() Statement {
 	b := newStatementBuilder()
 	b.recordOp(c.Op)
@@ -121,8 +122,8 @@ func (c *Change) addToClaim(b *statementBuilder, seen *Image) {
 	}
 }
 
-// addKept adds the credit, spend and new parameters of a limit that stays. It requires the tokens to be within
-// the change's bounds, and a quota to be in its window.
+// addKept adds the credit, spend and new parameters of a limit that stays, or the moves of slots. It requires
+// the tokens to be within the change's bounds, and a quota to be in its window.
 func (c *Change) addKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	b.requireExists(a.burst)
 	if c.Quota {
@@ -158,16 +159,16 @@ func (c *Change) addKept(b *statementBuilder, a limitAttrs, was *Stored) {
 	}
 }
 
-// addPassed adds Passed to the attribute that counts amounts which a level above counts too. It writes nothing
-// for 0, so that a bucket without a level above does not get the attribute.
+// addPassed adds to the statement an ADD of Passed to the counter of amounts that a level above counts too. It
+// adds nothing for 0, so that a bucket without a level above does not get the attribute.
 func (c *Change) addPassed(b *statementBuilder, a limitAttrs) {
 	if c.Passed != 0 {
 		b.addNumber(a.passed, c.Passed)
 	}
 }
 
-// requirePassed adds the condition that the part of a counter that a level above counts too is n. For n = 0 the
-// attribute may be absent.
+// requirePassed adds to the statement the condition that n is the counter of amounts that a level above counts
+// too. For n = 0 the attribute may be absent.
 func (b *statementBuilder) requirePassed(a limitAttrs, n int64) {
 	if n != 0 {
 		b.requireCompare(a.passed, "=", Number(n))
@@ -177,14 +178,16 @@ func (b *statementBuilder) requirePassed(a limitAttrs, n int64) {
 	b.require("(attribute_not_exists(" + place + ") OR " + place + " = " + b.value(Number(0)) + ")")
 }
 
-// beginLife sets the stored life of a limit to that of c.Window, if the change begins a life.
+// beginLife adds to the statement that the limit's stored life becomes that of c.Window, if the change begins a
+// life. Otherwise it does nothing.
 func (c *Change) beginLife(b *statementBuilder, a limitAttrs) {
 	if c.Begins {
 		b.setValue(a.life, Number(int64(c.Window.Life())))
 	}
 }
 
-// requireGhost requires a ghost's burst and tokens to be as in the image, each absent if it was.
+// requireGhost adds to the statement the condition that a ghost's burst and tokens are as in the image, each
+// absent if it was.
 func (l *Stored) requireGhost(b *statementBuilder, a limitAttrs) {
 	if l.has&hasBurst != 0 {
 		b.requireCompare(a.burst, "=", Number(l.Burst))
@@ -198,7 +201,7 @@ func (l *Stored) requireGhost(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// dropLimit removes all attributes of a limit, except for its life.
+// dropLimit adds to the statement the removal of a limit's attributes, except for its life, unit and epochs.
 func (b *statementBuilder) dropLimit(a limitAttrs) {
 	for _, attr := range a.allAlways() {
 		b.drop(attr)
@@ -208,8 +211,8 @@ func (b *statementBuilder) dropLimit(a limitAttrs) {
 	}
 }
 
-// requireEpochs requires the taken slots of each epoch in list to be as seen, except for empty epochs. With the
-// free slots as seen too, no other epoch has slots.
+// requireEpochs adds to the statement the condition that the taken slots of each epoch in list are as seen,
+// except for empty epochs. With the free slots as seen too, no other epoch has slots.
 func (b *statementBuilder) requireEpochs(a limitAttrs, list []bucket.Epoch) {
 	for _, e := range list {
 		if e.Slots != 0 {
@@ -218,16 +221,16 @@ func (b *statementBuilder) requireEpochs(a limitAttrs, list []bucket.Epoch) {
 	}
 }
 
-// dropEpochs removes the attributes of the epochs in list.
+// dropEpochs adds to the statement the removal of the attributes of the epochs in list.
 func (b *statementBuilder) dropEpochs(a limitAttrs, list []bucket.Epoch) {
 	for _, e := range list {
 		b.drop(a.epoch(e.End))
 	}
 }
 
-// setParameters sets the parameters of a limit to c.To: capacity, burst, refill amount and period of a token
-// bucket, the burst alone of slots. Of a quota it sets burst and windows and, unless the quota is kept, its
-// open window.
+// setParameters adds to the statement the parameters c.To of a limit. A token bucket has capacity, burst,
+// refill amount and period, slots the burst alone. Of a quota it sets burst and windows and, unless the quota
+// is kept, its open window.
 func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
 	if c.Slots != nil {
 		b.setValue(a.burst, Number(c.To.Rate.Burst))
@@ -247,7 +250,8 @@ func (c *Change) setParameters(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// moveWindow requires a quota to be in the seen window, and sets its window to a later one if window differs.
+// moveWindow adds to the statement the condition that a quota is in the seen window. If window differs, the
+// update moves the quota to it.
 func (b *statementBuilder) moveWindow(a limitAttrs, seen, window int64) {
 	b.requireCompare(a.window, "=", Number(seen))
 	if window != seen {
@@ -255,8 +259,8 @@ func (b *statementBuilder) moveWindow(a limitAttrs, seen, window int64) {
 	}
 }
 
-// addSlotMoves adds the slot changes of a limit of calls in flight to a claim that keeps the limit. If To is
-// set, it adds the new burst too.
+// addSlotMoves adds to a claim the slot changes of a limit of calls in flight that stays, with their
+// conditions. If To is set, it adds the new burst too.
 func (c *Change) addSlotMoves(b *statementBuilder, a limitAttrs) {
 	c.slotsText(b, a, b.placeholders(c.slotsOperands(nil)))
 	if c.To != nil {
@@ -264,7 +268,8 @@ func (c *Change) addSlotMoves(b *statementBuilder, a limitAttrs) {
 	}
 }
 
-// placeholders returns a function that adds the next number of list as a value and returns its placeholder.
+// placeholders returns a function for slotsText: each call adds the next number of list as a value to b and
+// returns its placeholder.
 func (b *statementBuilder) placeholders(list []operand) func() string {
 	return func() string {
 		p := b.value(Number(list[0].number))

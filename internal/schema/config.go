@@ -49,7 +49,8 @@ type ConfigItem struct {
 	Unread bool
 }
 
-// Same reports whether two configurations are equal in everything but their versions.
+// Same reports whether two configurations are equal in everything but their versions. It also compares raises,
+// ended ones too, and managers.
 func (c ConfigItem) Same(other ConfigItem) bool {
 	return c.Unlimited == other.Unlimited && c.Blocked == other.Blocked && c.OnUnavailable == other.OnUnavailable &&
 		c.BlockedExcept == other.BlockedExcept && c.Admit == other.Admit && c.Counted == other.Counted &&
@@ -58,14 +59,15 @@ func (c ConfigItem) Same(other ConfigItem) bool {
 		slices.Equal(c.Raises, other.Raises)
 }
 
-// WithoutEnded returns the configuration without raises that have ended at an instant, in Unix seconds.
+// WithoutEnded returns the configuration with a new list of raises, without those that have ended at now, in
+// Unix seconds.
 func (c ConfigItem) WithoutEnded(now int64) ConfigItem {
 	c.Raises = slices.DeleteFunc(slices.Clone(c.Raises), func(r ConfigRaise) bool { return r.Until <= now })
 	return c
 }
 
-// OrNone returns the configuration, or nil if it is empty apart from its manager. Extends without a list
-// counts as empty.
+// OrNone returns the configuration, or nil if it is empty apart from its manager and version. Extends without a
+// list counts as empty.
 func (c ConfigItem) OrNone() *ConfigItem {
 	if c.Same(ConfigItem{ManagedBy: c.ManagedBy, Extends: c.Extends}) {
 		return nil
@@ -86,8 +88,8 @@ func (o ConfigOwner) Normal() ConfigOwner {
 	return o
 }
 
-// Config returns the key of the owner's configuration item. An entity or a plan without a resource means its
-// default.
+// Config returns the key of the configuration item of an entity, a plan, a resource or the system. An entity or
+// a plan without a resource means its default.
 func (k Keys) Config(o ConfigOwner) Key {
 	switch {
 	case o.Entity != "":
@@ -101,8 +103,9 @@ func (k Keys) Config(o ConfigOwner) Key {
 	}
 }
 
-// Item returns the item of an owner with the content of c. It keeps unknown attributes of old. It drops the
-// limits of old, unless c is Unread. old may be nil.
+// Item returns the item of an owner with the content and version of c; GSI3 lists that of an entity or a plan.
+// It keeps unknown attributes of old, which may be nil. It drops the limits and raises of old, unless c is
+// Unread.
 func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	o = o.Normal()
 	item := make(Item, len(old)+4*len(c.Limits)+9)
@@ -164,8 +167,9 @@ func (c ConfigItem) Item(k Keys, o ConfigOwner, old Item) Item {
 	return item
 }
 
-// writeMarks sets the policy, manager, marks and groups in item, and removes the empty ones. It keeps the
-// groups of an unreadable configuration that has none.
+// writeMarks sets the policy, manager, marks and groups in item, in place, and removes the empty ones. It keeps
+// the groups and the mark extends of an unreadable configuration without groups, as they may be the unreadable
+// part.
 func (c ConfigItem) writeMarks(item Item) {
 	for name, text := range map[string]string{attrOnUnavailable: c.OnUnavailable, attrManagedBy: c.ManagedBy} {
 		delete(item, name)
@@ -207,7 +211,8 @@ func ConfigUnchanged(old Item) Statement {
 	return withoutEmptyValues(b.build())
 }
 
-// withoutEmptyValues returns a statement without an empty map of values, which DynamoDB refuses.
+// withoutEmptyValues returns the statement with nil as its values if they are an empty map, which DynamoDB
+// refuses.
 func withoutEmptyValues(st Statement) Statement {
 	if len(st.Values) == 0 {
 		st.Values = nil
@@ -263,8 +268,8 @@ func DecodeConfig(item Item) (ConfigItem, error) {
 	return c, nil
 }
 
-// readMore reads the debts, reserves, shadows and alerts of c's limits, the lifted limits and the raises into c. It
-// fails for a malformed one.
+// readMore reads the debts, reserves, shadows and alerts of c's limits, the lifted limits and the raises into
+// c. It fails for a malformed one, and for a limit that is both set and lifted.
 func (c *ConfigItem) readMore(item Item) (err error) {
 	d := decoder{item: item}
 	for i := range c.Limits {
@@ -285,8 +290,8 @@ func (c *ConfigItem) readMore(item Item) (err error) {
 	return cmp.Or(checkLifted(item, c.Lifted), d.err)
 }
 
-// ReadableConfig decodes a configuration item. From a malformed one it returns the readable parts, with
-// Unread set and without limits; an unreadable block counts as set.
+// ReadableConfig decodes a configuration item. Of a malformed one it returns the readable parts, with Unread
+// set and without limits, lifted limits and raises; an unreadable block counts as set.
 func ReadableConfig(item Item) ConfigItem {
 	c, err := DecodeConfig(item)
 	if err != nil {
@@ -311,7 +316,7 @@ type Marks struct {
 }
 
 // DecodeMarks reads the marks, groups and policy of a configuration item, without its limits. An item with the
-// mark Counted is Unlimited too. It fails on a malformed mark.
+// mark Counted is Unlimited too. It fails on a malformed mark or group; the policy is not checked.
 func DecodeMarks(item Item) (m Marks, err error) {
 	for _, one := range []struct {
 		name string
@@ -356,8 +361,8 @@ func groupsIn(item Item) ([]string, error) {
 	return nil, fmt.Errorf("attribute %s is not a set of texts", attrGroups)
 }
 
-// HasList reports whether a configuration item has a list: limits of any kind, or names of limits that it
-// takes away.
+// HasList reports whether a configuration item has a list: limits of any kind, also an unknown one, or names of
+// limits that it takes away. Raises and marks do not count.
 func HasList(item Item) bool {
 	for attr := range item {
 		if _, _, bucket := splitLimit(attr); bucket {
@@ -370,8 +375,8 @@ func HasList(item Item) bool {
 	return false
 }
 
-// LimitNames returns the names of the limits of a configuration item, of any kind, in order. It leaves out
-// lifted limits.
+// LimitNames returns the names of the limits of a configuration item, also of an unknown kind, sorted and
+// without repetitions. It leaves out limits that are only lifted.
 func LimitNames(item Item) []string {
 	var names []string
 	for attr := range item {

@@ -36,7 +36,7 @@ func checkLifted(item Item, names []string) error {
 	return nil
 }
 
-// putMarks sets the marks that are true in item, and removes the others.
+// putMarks sets the marks that are true in item, in place, and removes the others of the map marks.
 func putMarks(item Item, marks map[string]bool) {
 	for name, yes := range marks {
 		delete(item, name)

@@ -13,14 +13,15 @@ type ConfigRaise struct {
 	Capacity, PeriodSeconds, Until int64
 }
 
-// putAttributes stores a raise in a configuration item: its capacity in whole tokens, its end in Unix seconds,
-// and the period of the limit in seconds. The names of the three attributes contain the limit's name.
+// putAttributes stores a raise in a configuration item, in place, in three attributes with the limit's name.
+// They have its capacity in whole tokens, its end in Unix seconds, and the period of the limit in seconds.
 func (r ConfigRaise) putAttributes(item Item) {
 	prefix := kindPrefix + r.Name + "_"
 	item[prefix+fieldRaised], item[prefix+fieldRaiseEnds], item[prefix+fieldRaisePeriod] = Number(r.Capacity), Number(r.Until), Number(r.PeriodSeconds)
 }
 
-// DecodeRaises reads the raises of a configuration item, sorted by name. It fails on a malformed one.
+// DecodeRaises reads the raises of a configuration item, also ended ones, sorted by name. It fails on a
+// malformed or incomplete one.
 func DecodeRaises(item Item) (raises []ConfigRaise, err error) {
 	d := decoder{item: item}
 	for attr := range item {

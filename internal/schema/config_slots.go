@@ -11,8 +11,8 @@ const (
 	fieldLongest = "l"
 )
 
-// putSlots sets the attributes of a limit of calls in flight in a configuration item: its number, and its hold
-// and longest time in seconds.
+// putSlots sets the attributes of a limit of calls in flight in a configuration item, in place: number, and
+// hold and longest time in seconds.
 func (l ConfigLimit) putSlots(item Item) {
 	prefix := kindPrefix + l.Name + "_"
 	item[prefix+fieldAllowed], item[prefix+fieldHold], item[prefix+fieldLongest] = Number(l.Capacity), Number(int64(l.Hold/time.Second)), Number(int64(l.Longest/time.Second))

@@ -88,7 +88,7 @@ func sizeOf(value types.AttributeValue) int {
 	return 0
 }
 
-// Units returns the units of an item's limits by limit name; nil if no limit has a unit.
+// Units returns a new map of the units of a bucket's limits by limit name; nil if no limit has a unit.
 func Units(item Item) (units map[string]string) {
 	for attr := range item {
 		if limit, ok := strings.CutPrefix(attr, byModelPrefix); ok && limit != "" && !strings.ContainsAny(limit, modelSign+alertSign) {
@@ -116,7 +116,8 @@ func CounterOf(counter string) (limit string, passed bool) {
 	return strings.CutSuffix(counter, passedMark)
 }
 
-// IsLimit reports whether a counter is that of a limit: neither of passed amounts, nor by model.
+// IsLimit reports whether the name of a counter is that of a limit's own counter: neither of passed amounts,
+// nor by model.
 func IsLimit(counter string) bool {
 	return !strings.HasSuffix(counter, passedMark) && !strings.Contains(counter, modelSign)
 }

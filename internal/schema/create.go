@@ -93,15 +93,15 @@ func (c *Create) attributes() []attribute {
 	return as
 }
 
-// Item returns the item that the create makes.
+// Item returns the item that the create makes, with its key.
 func (c *Create) Item() Item {
 	_, item := c.Statement()
 	return item
 }
 
-// Statement returns the update that makes the item, unless it exists, and the item. It is an update rather than
-// a put, because an update names each attribute that it writes. A policy can then tell a bucket from limits,
-// which have the same partition key.
+// Statement returns the update that makes the item, unless it exists, and the item itself. It is an update
+// rather than a put, because an update names each attribute that it writes. A policy can then tell a bucket
+// from limits, which have the same partition key.
 func (c *Create) Statement() (Statement, Item) {
 	attributes := c.attributes()
 	item := c.Keys.Bucket(c.Entity, c.Resource).Attributes()
@@ -117,7 +117,7 @@ func (c *Create) Statement() (Statement, Item) {
 	return Statement{Update: "SET " + strings.Join(set, ", "), Condition: "attribute_not_exists(" + key + ")", Names: names, Values: values}, item
 }
 
-// Created returns the shared LimitSet of the limits that a create writes.
+// Created returns the shared LimitSet of the limits that a create writes, and makes it if it is new.
 func (r *LimitSets) Created(c *Create) *LimitSet {
 	names, quotas, inFlight := make([]string, len(c.Limits)), []string(nil), []string(nil)
 	for i := range c.Limits {
@@ -132,7 +132,7 @@ func (r *LimitSets) Created(c *Create) *LimitSet {
 }
 
 // NewLimit returns the change that adds a limit with the given parameters, tokens and first counter value, in
-// millitokens. A limit of calls in flight gets no counter.
+// millitokens. A limit of calls in flight gets no counter. The caller sets the window of a quota.
 func NewLimit(to *Limit, tokens, consumed int64) Change {
 	c := Change{Name: to.Name, Quota: to.Rate.IsQuota(), Kind: AddLimit, Update: bucket.Update{Full: true, Put: tokens}, Consumed: consumed, To: to}
 	if to.Rate.Period == 0 { // slots

@@ -35,7 +35,8 @@ func markText(window, burst int64) string {
 	return strconv.FormatInt(window, 10) + " " + strconv.FormatInt(burst, 10)
 }
 
-// SplitMark returns the limit of a mark in Extras.Marks, and the name of its attribute without the prefix v_.
+// SplitMark returns the limit of a mark of a denial or a grant in Extras.Marks, and the name of its attribute
+// without the prefix v_.
 func SplitMark(mark string) (limit, name string) {
 	limit, rest, _ := strings.Cut(mark, alertSign)
 	if sign := alertSign + rest[:1]; sign == denialSign || sign == shadowSign {

@@ -57,7 +57,7 @@ type EntityRecord struct {
 // Entities returns the partition key of one shard of the index that lists the records of entities.
 func (k Keys) Entities(shard int) string { return k.prefix + "ENTITIES#" + strconv.Itoa(shard) }
 
-// EntityShard returns the shard that lists an entity. It never changes.
+// EntityShard returns the shard in which an entity is listed, 0 to EntityShards-1. It depends on the id alone.
 func EntityShard(id string) int {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(id)) // never fails
@@ -117,7 +117,7 @@ func (e EntityRecord) Item(k Keys, old Item) Item {
 // parent thus detaches the new one, as intended.
 const noParent = "-"
 
-// Counts reports whether calls charge the parent.
+// Counts reports whether calls charge the parent: the record names one and is not detached.
 func (e *EntityRecord) Counts() bool { return e.ParentID != "" && !e.Detached }
 
 // CountsByOwn reports whether calls charge the parent only by the sources made for it or for its plan.
@@ -193,8 +193,8 @@ func AdoptNew(item Item) {
 	}
 }
 
-// recordIs requires the named attributes of a record to equal those of old; one that old lacks must be absent.
-// A nil old requires that there is no record.
+// recordIs adds to the statement the condition that the named attributes of a record equal those of old; one
+// that old lacks must be absent. A nil old requires that the record is absent.
 func (b *statementBuilder) recordIs(old Item, attrs ...string) {
 	if old == nil {
 		b.requireAbsent(PK)
@@ -241,8 +241,8 @@ func ListRecord(item Item) (Key, Statement, bool) {
 	return key, b.build(), true
 }
 
-// ListedEntity returns the id of the entity of an item of the index that lists all entities; "" for any other
-// item.
+// ListedEntity returns the id of the entity of an item of the index that lists all entities; "" if the item
+// lacks the index's key.
 func ListedEntity(item Item) string { return Text(item, GSI3SK) }
 
 // No character of an id sorts before belowIDs or after aboveIDs.
@@ -276,10 +276,12 @@ const (
 	ConfigsOf = skConfigPrefix
 )
 
-// ConfigResource returns the resource in the sort key of an entity's configuration; false for any other item.
+// ConfigResource returns the resource in the sort key of an entity's configuration, DefaultResource for the
+// entity's default. It returns false for any other item.
 func ConfigResource(sk string) (string, bool) { return strings.CutPrefix(sk, skConfigPrefix) }
 
-// BucketResource returns the resource in a bucket's sort key; false for any other item.
+// BucketResource returns the resource in a bucket's sort key. It returns false for any other item, also for a
+// bucket of the older layout.
 func BucketResource(sk string) (string, bool) {
 	resource, ok := strings.CutPrefix(sk, skBucketPrefix)
 	return resource, ok && resource != "" && !strings.Contains(resource, "#")

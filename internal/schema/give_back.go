@@ -25,7 +25,8 @@ func (g *GiveBack) Statement() Statement {
 	return g.Set.texts.textOf(g.Set, g.shape(shape[:0]), g).withValues(g.operands(room[:0]))
 }
 
-// operands appends the values of the statement to o, in the order in which buildStatement adds them.
+// operands appends the values of the statement to o, in the order in which buildStatement adds them, and
+// returns the longer slice.
 func (g *GiveBack) operands(o []operand) []operand {
 	o = append(o, operand{bytes: g.Op.ID})
 	if g.Op.Rule != OpAny {
@@ -56,8 +57,8 @@ func (g *GiveBack) operands(o []operand) []operand {
 	return o
 }
 
-// shape appends the properties of a give-back that decide its text, apart from the set. Its first byte differs
-// from that of every spend's shape, which is a slot.
+// shape appends to b the properties of a give-back that decide its text, apart from the set, and returns the
+// longer slice. Its first byte differs from that of every spend's shape, which is a slot.
 func (g *GiveBack) shape(b []byte) []byte {
 	flag := func(set bool, bit byte) byte {
 		if set {
@@ -74,7 +75,8 @@ func (g *GiveBack) shape(b []byte) []byte {
 	return b
 }
 
-// text returns the update, condition and names of a give-back, with placeholders in the place of its values.
+// text returns the update, condition and names of a give-back for the cache, with placeholders in the place of
+// its values.
 func (g *GiveBack) text() *statementText {
 	st := g.buildStatement()
 	text := &statementText{update: st.Update, condition: st.Condition, names: st.Names}
@@ -84,7 +86,7 @@ func (g *GiveBack) text() *statementText {
 	return text
 }
 
-// buildStatement builds the whole statement without the cache of texts.
+// buildStatement builds the whole statement, text and values, without the cache of texts.
 func (g *GiveBack) buildStatement() Statement {
 	b := newStatementBuilder()
 	b.recordOp(g.Op)
@@ -122,8 +124,9 @@ func (t *Tell) Statement() Statement {
 	return b.build()
 }
 
-// addAmounts adds a limit's part to a GiveBack or Tell: tokens and counters, and the conditions on window, life
-// and least tokens. A Full change opens a window after that of the limit in seen.
+// addAmounts adds a limit's part to a GiveBack or Tell: its tokens and counters. It requires that the limit
+// exists, and adds the conditions on its window, life and least tokens. A Full change opens a window after that
+// of the limit in seen.
 func (c *Change) addAmounts(b *statementBuilder, seen *Image) {
 	a := attrsOf(c.Name, c.Quota)
 	switch {

@@ -10,7 +10,8 @@ import (
 // them. Administrators of older versions leave the attribute out: the use then appears lower by what they grant.
 const grantedSign = alertSign + "+"
 
-// grantedAttr returns the attribute of a bucket with the tokens that a quota was granted in a window.
+// grantedAttr returns the name of the bucket attribute with the millitokens that a quota was granted in a
+// window, by the window's ordinal.
 func grantedAttr(limit string, window int64) string {
 	return byModelPrefix + limit + grantedSign + strconv.FormatInt(window, 10)
 }
@@ -27,9 +28,9 @@ func (m *Image) alertsOf(limit string) string {
 	return ""
 }
 
-// noteGranted adds to a statement that a quota is granted millitokens in a window. It also removes the mark of
-// a denial and the grants of other windows. It does nothing for a quota without alerts, and for an amount of 0
-// or less.
+// noteGranted adds to a statement that a quota is granted millitokens in a window, and does not change the
+// image. It also removes the mark of a denial and the grants of other windows. It does nothing for a quota
+// without alerts, and for an amount of 0 or less.
 func (m *Image) noteGranted(b *statementBuilder, limit string, window, amount int64) {
 	if m.alertsOf(limit) == "" || amount <= 0 {
 		return

@@ -63,7 +63,8 @@ func CheckGroups(resource string, groups []string) string {
 // CheckNamespace returns why a namespace is invalid, as a text, or "". The rules are those of an entity id.
 func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, 0) }
 
-// CheckCompatibleResource returns the reason why zae-limiter refuses a valid resource, or "".
+// CheckCompatibleResource returns why zae-limiter refuses a valid resource, as a text, or "". It takes at most
+// 64 letters, digits and _ . - /, with a letter first.
 func CheckCompatibleResource(r string) string {
 	if len(r) > maxLimitName {
 		return fmt.Sprintf("has %d characters; at most %d are allowed", len(r), maxLimitName)
@@ -119,7 +120,8 @@ func CheckLimitName(s string) string {
 	return ""
 }
 
-// CheckManager returns why the name of an item's manager is invalid, as a text, or "". The name may be empty.
+// CheckManager returns why the name of an item's manager is invalid, as a text, or "". A name has at most 64
+// letters, digits and _ . - : @ /; it may be empty.
 func CheckManager(s string) string {
 	if len(s) > maxManager {
 		return fmt.Sprintf("has %d bytes; at most %d are allowed", len(s), maxManager)

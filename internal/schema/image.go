@@ -50,7 +50,8 @@ func (l *Stored) WindowID() bucket.WindowID {
 	return bucket.InLife(l.Life, int64(l.Window))
 }
 
-// InWindow returns a copy of the limit with the given ordinal as its window; 0 for a token bucket.
+// InWindow returns a copy of the limit with the given ordinal as its window; 0 for a token bucket. Its life
+// stays.
 func (l Stored) InWindow(window int64) Stored {
 	l.Window = int32(window) //nolint:gosec // hours since 1970 fit until the year 246,000
 	return l
@@ -91,8 +92,8 @@ type Image struct {
 	Extras *Extras
 }
 
-// PausedUntil returns the Unix ms until which the bucket is paused and admits no take; 0 without a pause. No
-// condition of a write checks it, so that takes still commute.
+// PausedUntil returns the Unix ms until which the bucket admits no take, perhaps in the past; 0 without a
+// pause. No condition of a write checks it, so that takes still commute.
 func (m *Image) PausedUntil() (ms int64) {
 	for i, b := range m.paused {
 		ms |= int64(b) << (8 * i)
@@ -103,7 +104,8 @@ func (m *Image) PausedUntil() (ms int64) {
 // instant is a time in Unix ms, until the year 10,889. Beside a bool it takes no extra memory.
 type instant [6]byte
 
-// instantOf stores a time in Unix ms in six bytes, the lowest first.
+// instantOf returns a time in Unix ms as six bytes, the lowest first. It loses bits of a time before 1970 or
+// after the year 10,889.
 func instantOf(ms int64) (t instant) {
 	for i := range t {
 		t[i] = byte(ms >> (8 * i))
@@ -135,7 +137,7 @@ func (id *WriteID) setFrom(attr types.AttributeValue) {
 	}
 }
 
-// Bytes returns the id; nil without one.
+// Bytes returns the id as a slice of id's own memory, to be read only; nil without an id.
 func (id *WriteID) Bytes() []byte {
 	if id.size == 0 {
 		return nil
@@ -335,7 +337,8 @@ const unknownSlots = -1
 // imageEpochs are the epochs of the limits of an image, by their place, in order of their ends.
 type imageEpochs struct{ byPlace [][]bucket.Epoch }
 
-// Epochs returns the epochs of limit i, in order of their ends; nil for any limit but one of calls in flight.
+// Epochs returns the image's own epochs of limit i, past ones too, in order of their ends. It is nil for any
+// limit but one of calls in flight.
 func (m *Image) Epochs(i int) []bucket.Epoch {
 	if m.epochs == nil || i >= len(m.epochs.byPlace) {
 		return nil
@@ -343,8 +346,8 @@ func (m *Image) Epochs(i int) []bucket.Epoch {
 	return m.epochs.byPlace[i]
 }
 
-// SlotsOf returns the limit of calls in flight with a name. It returns nil if the item lacks that limit, or has
-// it as a ghost or as another kind.
+// SlotsOf returns the image's own limit of calls in flight with a name, which callers must not change. It
+// returns nil if the item lacks that limit, or has it as a ghost or as another kind.
 func (m *Image) SlotsOf(name string) *Stored {
 	if m.HasLimit(name) {
 		if l := &m.Limits[m.Set.Index(name)]; l.IsSlots() {
@@ -379,7 +382,8 @@ func (d *decoder) readEpochs(set *LimitSet) *imageEpochs {
 	return all
 }
 
-// readExtras sets the image's size, and its counters by model and alerts if the item has any.
+// readExtras sets the image's size and, if the item has any, its counters by model, alerts, and marks of
+// denials and grants.
 func (m *Image) readExtras(item Item) {
 	found, size := extrasIn(item)
 	m.size = uint16(min(size, math.MaxUint16)) //nolint:gosec // bounded

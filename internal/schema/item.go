@@ -22,7 +22,7 @@ func Text(item Item, name string) string {
 // KeyOf returns the primary key of an item; its parts are "" if the item lacks them.
 func KeyOf(item Item) Key { return Key{Text(item, PK), Text(item, SK)} }
 
-// Attributes returns the key as an item.
+// Attributes returns the key as a new item of its two attributes.
 func (k Key) Attributes() Item { return Item{PK: String(k.PK), SK: String(k.SK)} }
 
 // decoder reads attributes and remembers the first malformed one.
@@ -46,8 +46,8 @@ func (d *decoder) counter(name string) int64 {
 	return n
 }
 
-// number returns an integer attribute; false if it is absent or not of type N. A value that is no int64 returns
-// true. Anything malformed sets d.err, unless d.err is set.
+// number returns an integer attribute and true; 0 and false if it is absent or not of type N. A malformed
+// number also returns true. Anything malformed sets d.err, unless d.err is set.
 func (d *decoder) number(name string) (int64, bool) {
 	switch v := d.item[name].(type) {
 	case nil:

@@ -63,7 +63,8 @@ const mostDigits, mostExponent = 38, 80
 
 var jsonNumber = regexp.MustCompile(`^-?([0-9]+)(?:\.([0-9]+))?(?:[eE]([-+]?[0-9]+))?$`)
 
-// storable reports whether DynamoDB surely stores a number with all its digits.
+// storable reports whether DynamoDB surely stores a JSON number with all its digits. It takes at most 38
+// digits, and an exponent of at most 80 either way.
 func storable(number string) bool {
 	parts := jsonNumber.FindStringSubmatch(number)
 	if parts == nil || len(parts[1])+len(parts[2]) > mostDigits {

@@ -51,7 +51,8 @@ func CheckLease(name string) string {
 // Lease returns the key of the lease of a name: MANIFEST# and #LEASE for "manifest".
 func (k Keys) Lease(name string) Key { return Key{k.prefix + strings.ToUpper(name) + "#", skLease} }
 
-// EncodeLease returns the item of a lease. It expires LeaseKept after the end of the hold.
+// EncodeLease returns the item of a lease, also with an empty token. It expires LeaseKept after the end of the
+// hold.
 func EncodeLease(key Key, l Lease) Item {
 	return Item{
 		PK: String(key.PK), SK: String(key.SK), attrHolder: String(l.Holder), attrToken: String(l.Token), attrFence: Number(l.Fence),

@@ -48,7 +48,7 @@ type Legacy struct {
 	Limit string
 }
 
-// Composite returns the key of the bucket or configuration item that replaces this item.
+// Composite returns the key of the bucket or configuration item of the present layout that replaces this item.
 func (l Legacy) Composite() Key {
 	if l.IsBucket {
 		return l.Keys.Bucket(l.Owner.Entity, l.Owner.Resource)
@@ -170,8 +170,8 @@ func DecodeLegacyLimit(item Item) (LegacyLimit, error) {
 	return l, d.wrapped()
 }
 
-// legacyAttributes returns the attributes of an older item: from the map of the oldest writers if required is
-// not among the flat ones.
+// legacyAttributes returns the attributes of an older item: the item itself or, if that lacks required, the map
+// in it by the oldest writers.
 func legacyAttributes(item Item, required string) Item {
 	if nested, ok := item[attrNested].(*types.AttributeValueMemberM); ok && item[required] == nil {
 		return nested.Value
@@ -179,8 +179,8 @@ func legacyAttributes(item Item, required string) Item {
 	return item
 }
 
-// legacyUnchanged returns the condition that the attributes, and the map of older writers, are still as in
-// the item.
+// legacyUnchanged returns the condition that the attributes, and the map of older writers, are still as in the
+// item. One that the item lacks must be absent.
 func legacyUnchanged(item Item, attributes ...string) Statement {
 	b := newStatementBuilder()
 	for _, name := range append(attributes, attrNested) {
@@ -249,9 +249,9 @@ func ComposeBucket(of Legacy, limits []LegacyBucket, now int64) *Create {
 	return c
 }
 
-// ComposeConfig returns stored, which may be nil, with the limits of the legacy items and the next version. It
-// returns false if stored already has limits or is unlimited, so that it stays. It fails if stored is
-// malformed.
+// ComposeConfig returns the configuration of stored, which may be nil, with the limits of the legacy items and
+// the next version. It returns false, and stored's own configuration, if that already has limits or is
+// unlimited. It fails if stored is malformed.
 func ComposeConfig(stored Item, limits []LegacyLimit) (c ConfigItem, ok bool, err error) {
 	if stored != nil {
 		if c, err = DecodeConfig(stored); err != nil {

@@ -18,9 +18,9 @@ const (
 	bucketPrefix = "b_"
 )
 
-// BucketAttributes returns the names of the attributes of buckets and their limits, as patterns in which *
-// stands for any text. Attributes of configured limits, blocks and parents never match them. It leaves out
-// notes of waiters, units, alerts and counters by model.
+// BucketAttributes returns the names of the attributes of buckets and their limits, for a policy, as patterns
+// in which * stands for any text. Attributes of configured limits, blocks and parents never match them. It
+// leaves out notes of waiters, units, alerts and counters by model.
 func BucketAttributes() []string {
 	names := []string{PK, SK, attrEntity, attrResource, attrRefilled, attrFingerprint, attrConfigRead, attrIncarnation, TTL, GSI2PK, GSI2SK}
 	return append(append(names, opAttrs[:]...), bucketPrefix+"*", quotaPrefix+"*", slotsPrefix+"*", attrPause)
@@ -92,7 +92,8 @@ func (a limitAttrs) allAlways() []string {
 	return []string{a.tokens, a.capacity, a.burst, a.amount, a.period, a.consumed}
 }
 
-// requireLife adds the condition that a limit is in a life; life 0 requires the attribute to be absent.
+// requireLife adds to the statement the condition that a limit is in a life; life 0 requires the attribute to
+// be absent.
 func (b *statementBuilder) requireLife(a limitAttrs, life uint16) {
 	if life == 0 {
 		b.requireAbsent(a.life)
@@ -146,7 +147,7 @@ type LimitSets struct {
 	sets map[string]*LimitSet
 }
 
-// NewLimitSets returns an empty registry.
+// NewLimitSets returns an empty registry of limit sets, with an empty cache of statement texts.
 func NewLimitSets() *LimitSets {
 	return &LimitSets{texts: newStatementTexts(), sets: map[string]*LimitSet{}}
 }

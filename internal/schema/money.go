@@ -26,7 +26,7 @@ type Spent struct {
 	Amount  int64
 }
 
-// Add adds an amount, in millitokens, to the change of a counter by model.
+// Add adds an amount, in millitokens, to the change of a counter by model in m.Spent, which it keeps sorted.
 func (m *Money) Add(counter string, amount int64) {
 	i, there := slices.BinarySearchFunc(m.Spent, counter, func(s Spent, name string) int { return strings.Compare(s.Counter, name) })
 	if !there {
@@ -99,7 +99,7 @@ func withParts(update, verb string, parts []string) string {
 }
 
 // attributes calls set with the name and value of each attribute of money and alerts in a new bucket: units,
-// alerts and counters by model.
+// alerts and counters by model. It leaves out m's removals.
 func (m *Money) attributes(set func(name string, value types.AttributeValue)) {
 	for _, limit := range m.Begun {
 		set(unitAttr(limit), String(money))

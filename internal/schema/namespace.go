@@ -49,14 +49,16 @@ func (Keys) Namespaces() string { return namespaces }
 // Within reports whether a key is in the namespace. It is false without a namespace.
 func (k Keys) Within(key Key) bool { return k.prefix != "" && strings.HasPrefix(key.PK, k.prefix) }
 
-// WithinPrefix returns the filter of a scan for the items of the namespace, as the condition of a Statement.
+// WithinPrefix returns the filter of a scan for the items of the namespace, as the condition of a Statement. It
+// compares the beginning of the partition key.
 func (k Keys) WithinPrefix() Statement {
 	b := newStatementBuilder()
 	b.require("begins_with(" + b.name(PK) + ", " + b.value(String(k.prefix)) + ")")
 	return b.build()
 }
 
-// EncodeNamespace returns the item of a namespace's record, which GSI3 lists among the table's namespaces.
+// EncodeNamespace returns the item of a namespace's record, with times in Unix ms and without empty authors.
+// GSI3 lists it among the table's namespaces.
 func EncodeNamespace(n NamespaceRecord) Item {
 	key, _ := NewKeys(n.Name).Namespace()
 	item := key.Attributes()
@@ -113,7 +115,7 @@ func NamespaceUnchanged(old Item) Statement {
 	return withoutEmptyValues(b.build())
 }
 
-// NamespaceIsActive returns the condition that a namespace's record has the state active.
+// NamespaceIsActive returns the condition that a namespace's record exists and has the state active.
 func NamespaceIsActive() Statement {
 	b := newStatementBuilder()
 	b.requireCompare(attrState, "=", String(string(fault.NamespaceActive)))

@@ -84,7 +84,8 @@ func noteOf(attr types.AttributeValue) *Note {
 	return decodeNote(v.Value)
 }
 
-// decodeNote decodes a note; nil for an unknown version or a malformed note.
+// decodeNote decodes the bytes of Note.Bytes. It returns nil for an unknown version, a malformed note, or times
+// or needs out of range.
 func decodeNote(b []byte) *Note {
 	if len(b) < noteSize || b[0] != noteVersion {
 		return nil

@@ -86,7 +86,8 @@ func splitRaise(attr string) (name, field string, ok bool) {
 	return "", "", false
 }
 
-// putQuota sets the attributes of a quota in a configuration item: amount, window, zone and unit.
+// putQuota sets the attributes of a quota in a configuration item, in place: amount, window, zone and, for
+// money, the unit.
 func (l ConfigLimit) putQuota(item Item) {
 	prefix := kindPrefix + l.Name + "_"
 	item[prefix+fieldAllowed], item[prefix+fieldUnit], item[prefix+fieldZone] = Number(l.Capacity), String(l.Window), String(l.Zone)

@@ -14,7 +14,7 @@ const (
 	attrResources     = "resources"
 )
 
-// Resources returns the key of the set of resources that have limits.
+// Resources returns the key of the item with the set of resources that have limits for everyone.
 func (k Keys) Resources() Key { return Key{k.prefix + "SYSTEM#", skResources} }
 
 // EntityResources returns the key of the item that counts the entities with limits, per resource.
@@ -25,10 +25,11 @@ func (k Keys) Plans() string { return k.prefix + "PLANS#" }
 
 // Countable reports whether entities with limits for a resource can be counted. A resource with the name of a
 // key attribute cannot, because an index takes no number as a key.
-func Countable(resource string) bool { return !slices.Contains(Uncounted(), resource) }
+func Countable(resource string) bool { return !slices.Contains(KeyAttributes(), resource) }
 
-// Uncounted returns the resources that are not Countable: the names of key attributes.
-func Uncounted() []string {
+// KeyAttributes returns the names of the key attributes. For a resource of such a name the number of entities
+// with limits is not stored, so a listing must query it always.
+func KeyAttributes() []string {
 	return []string{PK, SK, GSI1PK, GSI1SK, GSI2PK, GSI2SK, GSI3PK, GSI3SK}
 }
 
@@ -44,8 +45,8 @@ func CountConfigs(counts map[string]int64) (Statement, bool) {
 	return b.build(), len(b.add) > 0
 }
 
-// ListResources returns the update that adds resources to the set of those with limits, or removes them from
-// it.
+// ListResources returns the update, without a condition, that adds names to the set of resources with limits,
+// or with remove takes them out. The list must not be empty.
 func ListResources(names []string, remove bool) Statement {
 	b := newStatementBuilder()
 	verb := "ADD "
@@ -69,8 +70,8 @@ func CountedResources(item Item) []string {
 	return resources
 }
 
-// ResourceNames returns the resources with limits of their own, from the item of Keys.Resources, unsorted; nil
-// without one.
+// ResourceNames returns the resources with limits for everyone, from the item of Keys.Resources, unsorted; nil
+// for an absent item or an empty set.
 func ResourceNames(item Item) []string {
 	if set, ok := item[attrResources].(*types.AttributeValueMemberSS); ok {
 		return set.Value
@@ -79,7 +80,7 @@ func ResourceNames(item Item) []string {
 }
 
 // Uncount returns the update that removes a resource's count of entities with limits. It fails to apply while
-// the count is above 0, and if there is none.
+// the count is above 0, and without a count.
 func Uncount(resource string) Statement {
 	b := newStatementBuilder()
 	b.drop(resource)

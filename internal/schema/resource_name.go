@@ -5,9 +5,9 @@ import (
 	"hash/fnv"
 )
 
-// ResourceName makes a resource from a foreign text, such as the pattern of a route. "_" replaces each byte
-// other than letters, digits and - . /, and "x" replaces a first byte that is neither letter nor digit. A
-// text above the length of a resource keeps its end, after a hash of all of it.
+// ResourceName makes a resource from a foreign text, such as the pattern of a route; "" stays "". "_" replaces
+// each byte other than letters, digits and - . /, and "x" replaces a first byte that is neither letter nor
+// digit. A text above the length of a resource keeps its end, after a hash of all of it.
 func ResourceName(text string) string {
 	name := make([]byte, 0, len(text))
 	for i := range len(text) {

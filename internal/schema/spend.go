@@ -22,8 +22,8 @@ type Spend struct {
 	Op    Op
 }
 
-// Statement returns the conditional update. Its text comes from a cache, except for a spend of slots. The Names
-// are shared, so callers must not change them.
+// Statement returns the conditional update, with the conditions that Spend names. Its text comes from a cache,
+// except for a spend of slots. The Names are shared, so callers must not change them.
 func (s *Spend) Statement() Statement {
 	var shape [96]byte
 	var room [32]operand
@@ -38,7 +38,8 @@ func (s *Spend) movesSlots() bool {
 	return slices.ContainsFunc(s.Limits, func(c Change) bool { return c.Slots != nil })
 }
 
-// operands appends the values of the statement to o, in the order of the placeholders that text makes.
+// operands appends the values of the statement to o, in the order of the placeholders that text makes, and
+// returns the longer slice.
 func (s *Spend) operands(o []operand) []operand {
 	o = append(o, operand{bytes: s.Op.ID})
 	for i := range s.Notes {
@@ -84,8 +85,8 @@ func (s *Spend) operands(o []operand) []operand {
 	return o
 }
 
-// shape appends the properties of a spend that decide its text, apart from the set: the options of the write,
-// then each limit with its form.
+// shape appends to b the properties of a spend that decide its text, apart from the set, and returns the longer
+// slice. These are the options of the write, then each limit with its form.
 func (s *Spend) shape(b []byte) []byte {
 	flag := func(set bool, bit byte) byte {
 		if set {
@@ -107,8 +108,8 @@ func (s *Spend) shape(b []byte) []byte {
 	return b
 }
 
-// slotsOperands appends the values of a limit of calls in flight to o, in the order of the placeholders of
-// slotsText.
+// slotsOperands appends the values of a limit of calls in flight to o, and returns the longer slice. They are
+// in the order of the placeholders of slotsText.
 func (c *Change) slotsOperands(o []operand) []operand {
 	o = append(o, operand{number: c.Add})
 	if c.HasLow {

@@ -54,8 +54,8 @@ func (s *Spend) text() *statementText {
 	return text
 }
 
-// addText adds one limit's changes and conditions to the text of a spend. It calls take for the placeholder of
-// each value, in the order of Spend.operands.
+// addText adds one limit's changes and conditions to the text of a spend, by its kind: token bucket, quota or
+// slots. It calls take for the placeholder of each value, in the order of Spend.operands.
 func (c *Change) addText(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Quota {
 		c.quotaText(b, a, take)

@@ -24,7 +24,8 @@ func newStatementBuilder() *statementBuilder {
 	return &statementBuilder{names: map[string]string{}, places: map[string]string{}, values: map[string]types.AttributeValue{}}
 }
 
-// name returns the placeholder of an attribute name, such as "#0". Equal names share one.
+// name returns the placeholder of an attribute name, such as "#0", and adds it to b at its first use. Equal
+// names share one.
 func (b *statementBuilder) name(attr string) string {
 	if p, ok := b.places[attr]; ok {
 		return p
@@ -34,7 +35,7 @@ func (b *statementBuilder) name(attr string) string {
 	return p
 }
 
-// value adds a value and returns its placeholder, such as ":0".
+// value adds a value to b and returns its placeholder, such as ":0". Equal values do not share one.
 func (b *statementBuilder) value(v types.AttributeValue) string {
 	p := ":" + strconv.Itoa(len(b.values))
 	b.values[p] = v
@@ -54,7 +55,7 @@ func (b *statementBuilder) addNumber(attr string, n int64) {
 // drop adds a REMOVE of an attribute.
 func (b *statementBuilder) drop(attr string) { b.remove = append(b.remove, b.name(attr)) }
 
-// require adds a condition, given as text with placeholders. All conditions must hold.
+// require adds a condition, given as text with placeholders that b has already. All conditions must hold.
 func (b *statementBuilder) require(cond string) { b.conds = append(b.conds, cond) }
 
 // requireCompare adds the condition that attr compares with v by the operator op, such as "=" or ">=".
@@ -72,8 +73,8 @@ func (b *statementBuilder) requireAbsent(attr string) {
 	b.conds = append(b.conds, "attribute_not_exists("+b.name(attr)+")")
 }
 
-// requireIncarnation adds the condition that the item is the incarnation with this id or, for nil, has no
-// incarnation.
+// requireIncarnation adds to the statement the condition that the item is the incarnation with this id or, for
+// nil, has no incarnation.
 func (b *statementBuilder) requireIncarnation(id []byte) {
 	if id == nil {
 		b.requireAbsent(attrIncarnation)
@@ -82,7 +83,7 @@ func (b *statementBuilder) requireIncarnation(id []byte) {
 	b.requireCompare(attrIncarnation, "=", Bytes(id))
 }
 
-// recordOp sets the op slot to the write's id and adds the condition of its rule.
+// recordOp adds to the statement that the op slot becomes the write's id, and the condition of the op's rule.
 func (b *statementBuilder) recordOp(o Op) {
 	slot := opAttrs[o.Slot]
 	b.setValue(slot, Bytes(o.ID))

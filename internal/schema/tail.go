@@ -81,7 +81,8 @@ func (c TailCheckpoint) Advance(now int64) Statement {
 	return b.build()
 }
 
-// DecodeTailCheckpoint reads a checkpoint. It returns the zero TailCheckpoint for an absent item.
+// DecodeTailCheckpoint reads a checkpoint. A missing or malformed attribute is zero, so an absent item gives
+// the zero TailCheckpoint.
 func DecodeTailCheckpoint(item Item) TailCheckpoint {
 	done, _ := item[attrTailDone].(*types.AttributeValueMemberBOOL)
 	return TailCheckpoint{Number: Text(item, attrTailNumber), Seq: Text(item, attrUsageSeq), Finished: done != nil && done.Value}

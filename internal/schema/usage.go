@@ -133,8 +133,9 @@ func (s UsageSpan) Then(next UsageSpan) UsageSpan {
 	return s
 }
 
-// AddGap returns the span with Missing increased by the growth of the counter from last to First. If First is
-// 0, the counter restarted: last is added to Dropped, and Unseen grows by one unless last is 0.
+// AddGap returns the span with Missing increased by the growth of the counter from last, its value before the
+// gap, to First. If First is 0, the counter restarted: last is added to Dropped, and Unseen grows by one unless
+// last is 0.
 func (s UsageSpan) AddGap(last int64) UsageSpan {
 	switch {
 	case s.First != 0:
@@ -148,8 +149,8 @@ func (s UsageSpan) AddGap(last int64) UsageSpan {
 // IsComplete reports whether the span has no known missing amounts and no unseen ends.
 func (s UsageSpan) IsComplete() bool { return s.Missing == 0 && s.Unseen == 0 }
 
-// setSnapshot sets the attributes of an hourly snapshot apart from counters: owner, window, its place in the
-// hour's list, and its expiry in Unix seconds. An expiry of 0 sets none.
+// setSnapshot adds to the statement an hourly snapshot's attributes apart from counters: owner, window, place
+// in the hour's list, and expiry in Unix seconds. An expiry of 0 leaves the stored one.
 func (b *statementBuilder) setSnapshot(k Keys, entity, resource string, hour time.Time, expires int64) {
 	b.setValue(attrEntity, String(entity))
 	b.setValue(attrResource, String(resource))
@@ -214,7 +215,7 @@ func DecodeUsage(item Item) (UsageSnapshot, error) {
 	return u, unreadable(item, d.err)
 }
 
-// unreadable wraps an error with the key of the unreadable item, and a remedy; nil for a nil error.
+// unreadable returns err wrapped with the key of the unreadable item and a remedy; nil for a nil err.
 func unreadable(item Item, err error) error {
 	if err == nil {
 		return nil
@@ -252,7 +253,8 @@ func usageUnits(item Item) (units map[string]string) {
 	return units
 }
 
-// usageLimits returns the names of the counters in a snapshot, sorted.
+// usageLimits returns the names of the counters in a snapshot, sorted: limits, their passed amounts, and
+// counters by model.
 func usageLimits(item Item) []string {
 	var names []string
 	for attr := range item {

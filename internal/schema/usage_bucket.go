@@ -23,8 +23,8 @@ type UsageBuckets struct{ First, Last string }
 // Same reports whether both are known and equal.
 func (u UsageBuckets) Same() bool { return u.First == u.Last && u.First != "" }
 
-// BucketIncarnation returns the id of a bucket item's incarnation as a text; "-" for a bucket without one, and
-// "" for an absent item.
+// BucketIncarnation returns the bytes of a bucket item's incarnation as a string; "-" for a bucket without one,
+// and "" for an absent item.
 func BucketIncarnation(item Item) string {
 	d := decoder{item: item}
 	switch id := d.bytes(attrIncarnation); {
@@ -48,8 +48,8 @@ func usageBucket(of string) types.AttributeValue {
 	return Bytes([]byte(of))
 }
 
-// setBuckets sets the incarnations of the buckets of a snapshot's first and last record. The first is set only
-// if it differs.
+// setBuckets adds to the statement the incarnations of the buckets of a snapshot's first and last record. The
+// first is set only if it differs.
 func (b *statementBuilder) setBuckets(u UsageBuckets) {
 	b.setValue(attrLastBucket, usageBucket(u.Last))
 	if u.First != u.Last {

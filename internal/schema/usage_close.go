@@ -56,7 +56,7 @@ func (k Keys) UsageDay(day time.Time, shard int) string {
 // every day.
 func (s UsageSeries) Shard(k Keys) int { return usageShard(s.Partition(k) + s.Prefix()) }
 
-// putIndexKeys sets the GSI3 keys in item, so that the index lists the sum under its day.
+// putIndexKeys sets the GSI3 keys in item, in place, so that the index lists the sum under its day.
 func (s UsageSum) putIndexKeys(k Keys, item Item) {
 	item[GSI3PK] = String(k.UsageDay(s.Start, s.Shard(k)))
 	item[GSI3SK] = String(s.Partition(k) + s.Prefix())
@@ -101,9 +101,9 @@ func (s UsageSum) PutCondition() Statement {
 	return b.build()
 }
 
-// LaterThan returns when the stored sum was made, in Unix ms, if only that time keeps this sum from replacing
-// it. It returns 0 otherwise, also for an unreadable one.
-func (s UsageSum) LaterThan(stored Item) int64 {
+// LaterMadeTime returns the time, in Unix ms, at which the stored sum was made, if only that later time keeps
+// this sum from replacing it. It returns 0 otherwise, also for an unreadable one.
+func (s UsageSum) LaterMadeTime(stored Item) int64 {
 	kept, err := DecodeUsageSum(stored)
 	if err != nil || kept.Made <= s.Made || kept.Final && !s.Final {
 		return 0
@@ -133,8 +133,8 @@ type UsageCursor struct {
 // UsageClosed returns the key of the namespace's UsageCursor.
 func (k Keys) UsageClosed() Key { return Key{k.prefix + "SYSTEM#", skUsageClosed} }
 
-// ReplaceCursor returns the statement that stores the cursor. It fails to apply unless Closed and Final are
-// still as in old; the zero old means an absent cursor.
+// ReplaceCursor returns the statement that stores the cursor; a zero First leaves the stored one. It fails to
+// apply unless Closed and Final are still as in old; the zero old means an absent cursor.
 func (c UsageCursor) ReplaceCursor(old UsageCursor) Statement {
 	b := newStatementBuilder()
 	if !c.First.IsZero() {

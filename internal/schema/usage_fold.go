@@ -30,9 +30,9 @@ type UsageFold struct {
 // Key returns the key of the snapshot.
 func (f *UsageFold) Key() Key { return f.Keys.Usage(f.Entity, f.Resource, f.Hour) }
 
-// AddGaps returns the fold with u as its stored snapshot and the counter growth since u added to its spans. It
-// adds unseen ends of counters of a bucket that is gone. A u with zero Hour means an absent snapshot, and
-// leaves the spans as they are.
+// AddGaps returns the fold with u as Stored and, in a copy of its spans, the counter growth since u. If the
+// bucket of u is gone, it adds the unseen ends of its counters. A u with zero Hour means an absent snapshot,
+// and leaves the spans as they are.
 func (f UsageFold) AddGaps(u *UsageSnapshot) UsageFold {
 	if f.Stored = u; u.Hour.IsZero() {
 		f.Stored = nil
@@ -105,7 +105,7 @@ const MostSpans = 24
 func (f *UsageFold) exceedsSpans() bool { return len(f.Spans) > MostSpans }
 
 // continuation returns the text of the condition that the snapshot is absent, or that the fold continues it
-// without a gap. A fold of several buckets requires an absent one. It adds names and values to b.
+// without a gap. A fold that is not surely of one bucket requires an absent one. It adds names and values to b.
 func (f *UsageFold) continuation(b *statementBuilder) string {
 	none := "attribute_not_exists(" + b.name(PK) + ")"
 	if !f.Buckets.Same() {
@@ -123,8 +123,8 @@ func (f *UsageFold) continuation(b *statementBuilder) string {
 	return "(" + none + " OR (" + strings.Join(all, " AND ") + "))"
 }
 
-// unseenEnds returns a span for each counter that ended unseen, sorted by limit: those with a last value above
-// 0 and not in without. It returns at most mostEnded.
+// unseenEnds returns a span for each counter that ended without a record, sorted by limit. These are the
+// counters with a last value other than 0, except for those in without. It returns at most mostEnded.
 func (u *UsageSnapshot) unseenEnds(without map[string]bool) (ended []UsageSpan) {
 	for _, name := range slices.Sorted(maps.Keys(u.Spans)) {
 		if last := u.Spans[name].Last; last != 0 && !without[name] && len(ended) < mostEnded {
@@ -134,8 +134,8 @@ func (u *UsageSnapshot) unseenEnds(without map[string]bool) (ended []UsageSpan) 
 	return ended
 }
 
-// addSpan adds a span to the counters of its limit. It sets First only if the snapshot stored lacks the limit;
-// if stored is nil, the write itself decides.
+// addSpan adds to the statement the changes of a limit's counters by a span. It sets First only if the snapshot
+// stored lacks the limit; if stored is nil, the write itself decides.
 func (b *statementBuilder) addSpan(s UsageSpan, stored *UsageSnapshot) {
 	prefix := usagePrefix + s.Limit + "_"
 	if stored == nil {

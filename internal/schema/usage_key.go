@@ -14,8 +14,8 @@ func SplitNamespace(pk string) (k Keys, rest string) {
 	return Keys{}, pk
 }
 
-// UsageSeriesOf returns the namespace, the series and the start of the window in the key of a snapshot or a
-// sum; ok is false for any other key.
+// UsageSeriesOf returns the namespace, the series and the start of the window in the key of a snapshot or of
+// any sum. It returns false for any other key.
 func UsageSeriesOf(key Key) (k Keys, s UsageSeries, start time.Time, ok bool) {
 	k, rest := SplitNamespace(key.PK)
 	i := strings.LastIndexByte(key.SK, '#')

@@ -37,7 +37,8 @@ func (k Keys) UsageRank(resource string, hour time.Time) Key {
 	return Key{k.Resource(resource), skRankPrefix + hour.UTC().Format(hourLayout)}
 }
 
-// Item returns the item of a ranking. All its attributes are among those of sums.
+// Item returns the item of a ranking, with each limit's entities and their consumption in one list. All its
+// attributes are among those of sums.
 func (r UsageRanking) Item(k Keys) Item {
 	item := k.UsageRank(r.Resource, r.Hour).Attributes()
 	item[attrResource] = String(r.Resource)
@@ -56,8 +57,8 @@ func (r UsageRanking) Item(k Keys) Item {
 	return item
 }
 
-// DecodeUsageRanking reads the ranking of an item. It leaves out malformed entries, and a malformed hour stays
-// zero.
+// DecodeUsageRanking reads the resource, hour and lists of a ranking's item; Made and Expires stay 0. It leaves
+// out malformed entries, and a malformed hour stays zero.
 func DecodeUsageRanking(item Item) UsageRanking {
 	r := UsageRanking{Resource: Text(item, attrResource), Limits: map[string][]Ranked{}}
 	r.Hour, _ = time.Parse(hourLayout, Text(item, attrWindowStart))

@@ -71,8 +71,9 @@ func keptFrom(now time.Time, kept time.Duration) time.Time {
 	return now.Add(-kept)
 }
 
-// WithSpans returns the retention with new durations and the next version. If Hours of a stored retention
-// changes, Since becomes since, and Before the shortest retention that may still apply to earlier hours.
+// WithSpans returns the retention with new durations, the next version and HoursOnly false. If Hours of a
+// stored retention changes, Since becomes since, and Before the shortest retention that may still apply to
+// earlier hours.
 func (r UsageRetention) WithSpans(hours, days, months time.Duration, since time.Time) UsageRetention {
 	next := UsageRetention{Hours: hours, Days: days, Months: months, Since: r.Since, Before: r.Before, Version: r.Version + 1}
 	if r.Version == 0 || r.Hours == hours {
@@ -85,7 +86,8 @@ func (r UsageRetention) WithSpans(hours, days, months time.Duration, since time.
 	return next
 }
 
-// Item returns the item that stores the retention, in whole seconds.
+// Item returns the item that stores the retention, in whole seconds. It leaves out days and months with
+// HoursOnly, and Since and Before with a zero Since.
 func (r UsageRetention) Item() Item {
 	item := UsageKept().Attributes()
 	for _, k := range r.storedDurations() {

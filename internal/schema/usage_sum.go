@@ -155,8 +155,8 @@ func (s *UsageSum) countersByField() map[string]map[string]int64 {
 	}
 }
 
-// Item returns the item that stores the sum. The index lists a daily sum under its day; counters of 0 are left
-// out, except for Net.
+// Item returns the item that stores the sum, without Pending and without counters of 0 other than Net. The
+// index lists a daily sum under its day. A Place is stored with the mark closed.
 func (s UsageSum) Item(k Keys) Item {
 	item := s.Key(k, s.Start).Attributes()
 	item[attrSummed], item[attrResource] = String(string(s.Kind)), String(s.Resource)
@@ -260,7 +260,7 @@ func SetGaps(gaps map[string]int64) Statement {
 	return b.build()
 }
 
-// setGaps sets the gap of each counter in a snapshot, in millitokens.
+// setGaps adds to the statement the gap of each counter, in millitokens, in the order of their names.
 func (b *statementBuilder) setGaps(gaps map[string]int64) {
 	for _, name := range slices.Sorted(maps.Keys(gaps)) {
 		b.setValue(usagePrefix+name+"_"+fieldGap, Number(gaps[name]))

@@ -54,7 +54,8 @@ type VersionRecord struct {
 // keys with a namespace.
 func LaterVersionKey() Key { return Key{"_/SYSTEM#", skVersion} }
 
-// Item returns the item of the version record, without Lambda's version.
+// Item returns the item of the version record, without Lambda's version, a KindsMin of 0, and a CompositeOnly
+// that is false.
 func (v VersionRecord) Item() Item {
 	item := VersionKey().Attributes()
 	item[attrSchemaVersion] = String(v.Schema)
@@ -206,8 +207,8 @@ func parseVersion(s string) (n versionNumber, ok bool) {
 }
 
 // MarkedVersion returns the version item with the mark CompositeOnly, written by writer at now, and the
-// condition that old is still as read. An absent old is nil. A missing layout, or one older than the client's,
-// becomes the client's.
+// condition that old is still as read. An absent old is nil; its other attributes stay. A missing layout, or
+// one older than the client's, becomes the client's.
 func MarkedVersion(old Item, layout, client, writer string, now time.Time) (Item, Statement) {
 	record, _ := DecodeVersion(old)
 	if standing := record.Standing(layout, client); standing == Missing || standing == Older {

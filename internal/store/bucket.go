@@ -47,9 +47,9 @@ type Buckets struct {
 	Takeover *Takeover
 }
 
-// Update sends a conditional update of one bucket, once, and returns the bucket's image after it. After a
-// failed condition the image is the current one. The hint is the limit set of an earlier image, which
-// decoding can reuse. slot is the op slot of this process in the bucket.
+// Update sends a conditional update of one bucket, once, and returns the verdict with the bucket's image, after
+// a failed condition the current one. A landed update with an unreadable bucket has an error and no image. The
+// hint is the limit set of an earlier image, which decoding can reuse; slot is the op slot of this process.
 func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
 	out, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
@@ -71,9 +71,9 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: true}
 }
 
-// Create creates a bucket if it exists in neither layout, and returns its image. If it exists, the verdict is
-// Refused, with its image. If it exists in the older layout only, Create converts it, and the verdict is
-// Refused with the converted image.
+// Create creates a bucket if it exists in neither layout, and returns its image, computed from c. If it exists,
+// the verdict is Refused, with its image. If it exists in the older layout only, Create converts and logs it,
+// and the verdict is Refused with the converted image.
 func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.LimitSet, slot int) lane.Answer {
 	if !b.Layout.CompositeOnly() {
 		if a, turned := b.Takeover.convertInsteadOfCreate(ctx, c.Entity, c.Resource, hint, slot); turned {
@@ -101,8 +101,8 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 	return lane.Answer{Verdict: ddb.Landed, Image: image, Seen: err == nil, Err: err}
 }
 
-// failedAnswer turns the error of a write into an answer. After a failed condition the answer has the image of
-// the bucket from the error. The op names the write in errors.
+// failedAnswer turns the error of a write into an answer with its verdict. After a failed condition the answer
+// has the image of the bucket from the error; an unreadable one is a failure. The op names the write in errors.
 func (b *Buckets) failedAnswer(op string, err error, hint *schema.LimitSet, slot int) lane.Answer {
 	d := ddb.Classify(err, context.Background())
 	if d.Verdict != ddb.Refused {
@@ -115,8 +115,8 @@ func (b *Buckets) failedAnswer(op string, err error, hint *schema.LimitSet, slot
 	return lane.Answer{Verdict: ddb.Refused, Image: image, Seen: true}
 }
 
-// Read reads one bucket consistently, and returns nil if it does not exist. Its errors can be shown to users.
-// The SDK may retry it: reads are idempotent.
+// Read reads one bucket consistently, and returns its image, nil if it does not exist; hint and slot are as in
+// Update. Its errors can be shown to users. The SDK may retry it: reads are idempotent.
 func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	in := &dynamodb.GetItemInput{TableName: &b.Table.Name, Key: key, ConsistentRead: aws.Bool(true)}
 	out, err := b.Table.Client.GetItem(ctx, in, withoutThrottleRetries...)
@@ -126,7 +126,8 @@ func (b *Buckets) Read(ctx context.Context, key schema.Item, hint *schema.LimitS
 	return b.Decode(out.Item, hint, slot)
 }
 
-// Decode decodes a bucket's item, and returns nil for a nil item. Its error can be shown to users.
+// Decode decodes a bucket's item, and returns nil for a nil item; hint and slot are as in Update. Its error can
+// be shown to users.
 func (b *Buckets) Decode(item schema.Item, hint *schema.LimitSet, slot int) (*schema.Image, error) {
 	image, err := b.Sets.DecodeBucket(item, hint, slot)
 	if err != nil {

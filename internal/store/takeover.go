@@ -41,8 +41,8 @@ type Takeover struct {
 	sets  *schema.LimitSets
 }
 
-// NewTakeover returns the takeover of a table. It remembers for up to size buckets and configurations, at
-// least 1, that they have no items of the older layout.
+// NewTakeover returns the takeover of a table, and sends nothing. It remembers for up to size buckets and
+// configurations that they have no items of the older layout. It panics for a size below 1.
 func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *schema.LimitSets, size int) *Takeover {
 	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
 	if err != nil {
@@ -137,7 +137,8 @@ func UnreadableError(err error) error {
 }
 
 // ConvertConfig converts the limits of an owner to today's layout, if they are in the older one, and logs that.
-// It asks the table at most once per owner and layout.TTL, and never for plans.
+// It asks the table at most once per owner and layout.TTL, and never for plans. Unreadable ones are a
+// *fault.ValidationError.
 func (o *Takeover) ConvertConfig(ctx context.Context, owner schema.ConfigOwner) error {
 	of := schema.Legacy{Keys: o.keys, Owner: owner.Normal()}
 	key := of.Composite()
@@ -173,8 +174,8 @@ func (o *Takeover) LogTurned(ctx context.Context, t legacy.Turned, entity, resou
 	o.layout.Log.Log(ctx, level, text, slog.String("table", o.layout.Table.Name), slog.String("entity", entity), slog.String("resource", resource), slog.Int("limits", t.Limits))
 }
 
-// wrapMalformed returns the error for users if err is about an item that cannot be decoded; else it returns err
-// unchanged.
+// wrapMalformed returns the error for users if err is about an item of the older layout that cannot be decoded;
+// else it returns err unchanged.
 func (o *Takeover) wrapMalformed(err error) error {
 	var malformed *legacy.MalformedError
 	if errors.As(err, &malformed) {

@@ -31,8 +31,8 @@ func NewTransaction() Transaction { return Transaction{Token: rand.Text()} }
 // Transact sends a transaction, once. It returns the items of failed conditions as images, by their place.
 type Transact func(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error)
 
-// AddWrite appends the write of a lane's bucket to a transaction, and sends nothing. If the write creates the
-// bucket, it also fills in the bucket's keys.
+// AddWrite appends the conditional write of a lane's bucket to a transaction, and sends nothing. If the write
+// creates the bucket, it also fills in the bucket's keys in w, and notes the create in t.
 func (b *Buckets) AddWrite(t *Transaction, at *lane.Lane, w *plan.Write, o schema.Op) {
 	if w.Kind == plan.Create {
 		w.Create.Keys, w.Create.Entity, w.Create.Resource = b.Keys, at.Entity, at.Resource
@@ -49,9 +49,9 @@ func (b *Buckets) AddWrite(t *Transaction, at *lane.Lane, w *plan.Write, o schem
 	}})
 }
 
-// Transact sends a transaction, once, and returns the images of buckets whose condition failed, by their place
+// Transact sends a transaction, once, and returns the images of buckets with failed conditions, by their place
 // among the items. If a bucket to create has items of the older layout, it converts these instead, and returns
-// a refusal with their images.
+// a refusal with their images. It looks for them only before the transaction's first send.
 func (b *Buckets) Transact(ctx context.Context, t *Transaction, slot int) (ddb.Verdict, map[int]*schema.Image, error) {
 	if !t.sent && len(t.creates) > 0 && !b.Layout.CompositeOnly() {
 		if v, images, err := b.Takeover.convertInsteadOfCreates(ctx, t.creates, slot); v != ddb.Landed {

@@ -36,8 +36,8 @@ type Guard struct {
 	Why func(context.Context) error
 }
 
-// withGuard returns the proposal with one more write: the condition of the table's guard, such as that the
-// namespace is still active.
+// withGuard returns the proposal with one more write, the condition of the table's guard, such as that the
+// namespace is still active. Without a guard it returns p unchanged; it never changes p's own slice.
 func (t *Table) withGuard(p Proposal) Proposal {
 	if t.Guard != nil {
 		p.Writes = append(slices.Clip(p.Writes), t.Guard.Check)
@@ -54,8 +54,9 @@ func (t *Table) guardError(ctx context.Context, v ddb.Verdict) error {
 	return t.Guard.Why(ctx)
 }
 
-// Change makes the change that propose returns. After a conflict it calls propose again, which must read its
-// inputs again, up to Tries times; then it returns an *UnavailableError. An error of propose ends the change.
+// Change makes the change that propose returns, as one transaction. After a conflict or throttling it calls
+// propose again, which must read its inputs again, up to Tries times; then it returns an *UnavailableError. An
+// error of propose ends the change.
 func (t *Table) Change(ctx context.Context, op string, propose func() (Proposal, error)) error {
 	for attempt := 1; ; attempt++ {
 		p, err := propose()
@@ -91,7 +92,8 @@ func (t *Table) Try(ctx context.Context, op string, attempt int, p Proposal) (ag
 }
 
 // awaitRetry waits for the backoff after an attempt that made no change, and returns nil if the change is to be
-// proposed again. It fails if the guard refused, this was the last attempt, or ctx ended.
+// proposed again. It fails with the guard's error if that refused, or with an *UnavailableError if this was the
+// last attempt or ctx ended.
 func (t *Table) awaitRetry(ctx context.Context, op string, attempt int, v ddb.Verdict, cause error) error {
 	if why := t.guardError(ctx, v); why != nil {
 		return why

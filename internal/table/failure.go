@@ -33,8 +33,8 @@ func (t *Table) Failure(op string, err error) error {
 	return &requestError{op: op, err: err}
 }
 
-// Unavailable returns the error of a request that the store did not serve, with the time until the table is
-// probed again, if known.
+// Unavailable returns the error of a request that the store did not serve, with its cause err. It has the time
+// until the table is probed again, if known.
 func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	u := &fault.UnavailableError{Op: op, Err: err}
 	if t.RetryAfter != nil {
@@ -43,8 +43,9 @@ func (t *Table) Unavailable(op string, err error) *fault.UnavailableError {
 	return u
 }
 
-// wrongTable returns a text about the problem with the table of a failed request, and the call that fixes it;
-// "" for another error.
+// wrongTable returns a text about the problem with the table of a failed request, and the call that fixes it,
+// if there is one. It is "" for another error. The table is missing, too large, without an index, or has other
+// keys.
 func wrongTable(err error) (string, fault.Fix) {
 	var missing *types.ResourceNotFoundException
 	if errors.As(err, &missing) {

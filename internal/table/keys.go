@@ -18,7 +18,7 @@ type KeyFault struct {
 }
 
 // CompareKeys returns the keys of a table and its indexes that differ from wanted ones, the table's own first.
-// It ignores projections, and indexes that want does not have.
+// A missing index has an empty Found. It ignores projections, and indexes that want does not have.
 func CompareKeys(want *dynamodb.CreateTableInput, got *types.TableDescription) (faults []KeyFault) {
 	compare := func(index string, found, wanted []types.KeySchemaElement) {
 		f := KeyFault{index, KeyText(found, got.AttributeDefinitions), KeyText(wanted, want.AttributeDefinitions)}
@@ -37,7 +37,8 @@ func CompareKeys(want *dynamodb.CreateTableInput, got *types.TableDescription) (
 	return faults
 }
 
-// FindIndex returns the position of the named index in a table's description, -1 if it is missing.
+// FindIndex returns the position of the named global secondary index in a table's description, -1 if it is
+// missing.
 func FindIndex(d *types.TableDescription, name string) int {
 	return slices.IndexFunc(d.GlobalSecondaryIndexes, func(x types.GlobalSecondaryIndexDescription) bool {
 		return aws.ToString(x.IndexName) == name

@@ -41,8 +41,8 @@ type Query struct {
 	Page int32
 }
 
-// firstRequest returns the first request of the query to the table. The table itself is read consistently; without
-// Whole only its keys are read.
+// firstRequest returns the request for the first page of the query in the named table. The table itself is read
+// consistently, an index is not; without Whole only the table's keys are read.
 func (q Query) firstRequest(table string) *dynamodb.QueryInput {
 	in := &dynamodb.QueryInput{
 		TableName:                 &table,
@@ -91,8 +91,8 @@ func (q Query) restrictSortKey(in *dynamodb.QueryInput) {
 	in.ExpressionAttributeNames["#1"] = sort
 }
 
-// Pages yields the answers of a query, page after page, to its end. It stops at the first error, or with
-// ctx's error once ctx has ended.
+// Pages yields the answers of a query, page after page, to its end, after a check that the table is readable.
+// At the first error, or ctx's error once ctx has ended, it yields that with a nil page and ends.
 func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOutput, error] {
 	return func(yield func(*dynamodb.QueryOutput, error) bool) {
 		in := q.firstRequest(t.Name)
@@ -120,7 +120,8 @@ func (t *Table) Pages(ctx context.Context, q Query) iter.Seq2[*dynamodb.QueryOut
 	}
 }
 
-// Items yields the items of a query, page by page. The first error is yielded and ends it.
+// Items yields the items of a query, page by page, as Pages reads them. The first error is yielded with a nil
+// item and ends it.
 func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error] {
 	return func(yield func(schema.Item, error) bool) {
 		for page, err := range t.Pages(ctx, q) {
@@ -135,7 +136,8 @@ func (t *Table) Items(ctx context.Context, q Query) iter.Seq2[schema.Item, error
 	}
 }
 
-// Keys returns the primary keys of all items that a query finds, or the first error.
+// Keys returns the primary keys of all items that a query finds, in its order and all in memory. At the first
+// error it returns that alone.
 func (t *Table) Keys(ctx context.Context, q Query) ([]schema.Key, error) {
 	var keys []schema.Key
 	for item, err := range t.Items(ctx, q) {

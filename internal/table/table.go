@@ -39,8 +39,8 @@ type Table struct {
 	Guard *Guard
 }
 
-// checkReadable returns the error of t.Readable about a table whose items have another meaning; nil without
-// such a function.
+// checkReadable returns the error of t.Readable, which refuses a table with another meaning of its items. It
+// returns nil without that function.
 func (t *Table) checkReadable(ctx context.Context) error {
 	if t.Readable == nil {
 		return nil
@@ -137,8 +137,8 @@ func (t *Table) getMany(ctx context.Context, op string, read ddb.Batches[schema.
 	return items, nil
 }
 
-// BatchDelete removes items, which need not exist, 25 with each request. Deletions are idempotent, so the SDK
-// may retry them.
+// BatchDelete removes items, which need not exist, without a condition, 25 with each request. Deletions are
+// idempotent, so the SDK may retry them. An error may leave some of them deleted.
 func (t *Table) BatchDelete(ctx context.Context, op string, keys []schema.Key) error {
 	return t.Failure(op, t.batches().Delete(ctx, t.Client, keys))
 }

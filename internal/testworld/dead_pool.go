@@ -23,8 +23,9 @@ type DeadPool struct {
 	Dead atomic.Int32
 }
 
-// Do implements aws.HTTPClient. While Dead is positive, a request of the operation hangs on a
-// dead reused connection until ctx ends or the connection is closed.
+// Do sends r with Next, unless Dead is positive and r is of Operation. It then subtracts one from Dead, reports
+// a reused connection to r's httptrace, and hangs until r's context ends or that connection is closed. That is
+// an error.
 func (p *DeadPool) Do(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.Header.Get("X-Amz-Target"), "."+p.Operation) || p.Dead.Add(-1) < 0 {
 		return p.Next.Do(r)

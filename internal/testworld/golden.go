@@ -47,11 +47,12 @@ type Recorded struct {
 // NewRecorder returns a Recorder that passes requests to next.
 func NewRecorder(next aws.HTTPClient) *Recorder { return &Recorder{next: next} }
 
-// Through is an option for SDK clients: their requests pass through the recorder.
+// Through sets r as the HTTP client of an SDK client's options, so that the client's requests pass through the
+// recorder.
 func (r *Recorder) Through(o *dynamodb.Options) { o.HTTPClient = r }
 
-// Do implements aws.HTTPClient. It records the request's body, with random ids replaced, and
-// passes the request on.
+// Do records the operation and the JSON body of a request, with random ids and waiters' notes replaced, and
+// passes the request on unchanged. It fails for a body that is not JSON. It implements aws.HTTPClient.
 func (r *Recorder) Do(request *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {

@@ -75,7 +75,7 @@ func decodeValue(typed map[string]json.RawMessage) (types.AttributeValue, error)
 	return nil, nil // not reached: typed has one entry
 }
 
-// decodeMap decodes the content of a value of type M.
+// decodeMap decodes the content of a value of type M and the values in it.
 func decodeMap(data json.RawMessage) (types.AttributeValue, error) {
 	var raw map[string]map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {
@@ -88,7 +88,7 @@ func decodeMap(data json.RawMessage) (types.AttributeValue, error) {
 	return &types.AttributeValueMemberM{Value: m}, nil
 }
 
-// decodeList decodes the content of a value of type L.
+// decodeList decodes the content of a value of type L and the values in it.
 func decodeList(data json.RawMessage) (types.AttributeValue, error) {
 	var raw []map[string]json.RawMessage
 	if err := json.Unmarshal(data, &raw); err != nil {

@@ -129,8 +129,8 @@ func (l *link) close() {
 	_ = l.server.Close()
 }
 
-// passRequests passes the client's bytes to the server until either end closes, and then closes both. Once the
-// link has a death, it acts as that says.
+// passRequests passes the client's bytes to the server until either end closes, and then closes both. A
+// Forgotten link drops them, Reset closes with a reset, and HalfClosed ends the stream to the client.
 func (l *link) passRequests() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)
@@ -156,8 +156,8 @@ func (l *link) passRequests() {
 	}
 }
 
-// passAnswers passes the server's bytes to the client until either end closes, and then closes both. Once the
-// link has a death, it acts as that says.
+// passAnswers passes the server's bytes to the client until either end closes, and then closes both. A
+// Forgotten or BlackHoled link drops them, and Truncated passes three quarters and closes.
 func (l *link) passAnswers() {
 	defer l.close()
 	buffer := make([]byte, 32<<10)

@@ -32,7 +32,8 @@ func (c Calendar) Floor(w schema.UsageWindow, at time.Time) time.Time {
 	return start
 }
 
-// Next returns the beginning of the window after the one that begins at start, in the calendar's zone.
+// Next returns the beginning of the window after the one that begins at start, in the calendar's zone. Any
+// window but a day or a month is an hour.
 func (c Calendar) Next(w schema.UsageWindow, start time.Time) time.Time {
 	year, month, day := start.In(c.Zone).Date()
 	switch w {

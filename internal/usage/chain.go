@@ -45,7 +45,8 @@ type End struct {
 	Bucket string
 }
 
-// AddSnapshot sets the last values of an hour's counters, except for limits with a value of a later hour.
+// AddSnapshot sets in e the last values of an hour's counters, with the hour and its last bucket. It skips
+// limits with a value of the same or a later hour.
 func (e Ends) AddSnapshot(u schema.UsageSnapshot) {
 	for name, s := range u.Spans {
 		if at, there := e[name]; !there || at.Hour.Before(u.Hour) {

@@ -24,9 +24,9 @@ type Change struct {
 	Buckets schema.UsageBuckets
 }
 
-// Decode returns the change of counters in a record of the stream, from the key of its item, its images (nil if
-// missing), number and time. It returns false unless the item is a bucket, and for failed logins. It returns an
-// error for a bucket that cannot be read.
+// Decode returns the change of counters in a record of the stream, from its item's key, number, time and images
+// (nil if missing). It returns false unless the item is a bucket, and for failed logins. It returns true with
+// an error for a record without number, time or images, and for an unreadable bucket.
 func Decode(key schema.Key, seq string, at time.Time, before, after schema.Item) (Change, bool, error) {
 	if _, entity, resource, ok := schema.BucketOf(key); !ok || schema.FormerlyOwn(entity, resource) {
 		return Change{}, false, nil
@@ -68,7 +68,8 @@ func (c Change) replaces() bool {
 	return c.Old != nil && c.New != nil && schema.OtherBucket(c.Buckets.First, c.Buckets.Last)
 }
 
-// changesCounter reports whether a counter changed, began with an amount, or ended.
+// changesCounter reports whether a counter changed, began with an amount, or ended with one. If another bucket
+// replaced the old one, every counter other than 0 did.
 func (c Change) changesCounter() bool {
 	if c.replaces() {
 		return Change{Old: c.Old}.changesCounter() || Change{New: c.New}.changesCounter()

@@ -10,8 +10,8 @@ import (
 // day, and its reader has another hour.
 const FinalAfter = 25 * time.Hour
 
-// IsFinal reports whether the stream can bring no more records of a window at now: FinalAfter has passed since
-// its end.
+// IsFinal reports whether the stream can bring no more records of the window w that begins at start. At now,
+// FinalAfter has then passed since its end.
 func IsFinal(w schema.UsageWindow, start, now time.Time) bool {
 	return !w.Next(start).Add(FinalAfter).After(now)
 }
@@ -23,8 +23,9 @@ func FirstCursor(now time.Time) schema.UsageCursor {
 	return schema.UsageCursor{First: first, Closed: first, Final: first}
 }
 
-// NextHour returns the next hour to close, or to recompute because it became final, and the cursor after that.
-// It returns false if no hour is due. An hour closed when it is already final is not recomputed.
+// NextHour returns the next hour to close or, because it became final, to recompute, and the cursor after that.
+// An hour closes at the earliest grace after its end; one closed when it is already final is not recomputed. It
+// returns false and c if no hour is due.
 func NextHour(c schema.UsageCursor, now time.Time, grace time.Duration) (hour time.Time, next schema.UsageCursor, ok bool) {
 	final := IsFinal(schema.UsageHourly, c.Final, now)
 	switch {

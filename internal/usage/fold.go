@@ -19,9 +19,9 @@ type Fold struct {
 	moved int64
 }
 
-// Folds groups changes by bucket and hour, in the order of their numbers, and sums each group; a group that one
-// write cannot hold is split. Repeated changes count once, and changes without usage are dropped. Snapshots
-// expire retention after the end of their hour; 0 means never.
+// Folds groups changes by bucket and hour, in the order of their numbers, and sums each group; it does not
+// change the slice. A group that one write cannot hold is split. Repeated changes count once, and changes
+// without usage are dropped. Snapshots expire retention after the end of their hour; 0 means never.
 func Folds(changes []Change, retention time.Duration) []Fold {
 	sorted := slices.SortedStableFunc(slices.Values(changes), compareChanges)
 	sorted = slices.CompactFunc(sorted, func(a, b Change) bool { return compareChanges(a, b) == 0 })
@@ -45,8 +45,8 @@ func Folds(changes []Change, retention time.Duration) []Fold {
 	return all
 }
 
-// splitParts splits a fold that has too many limits for one write, or too large sums for 64 bits, by
-// its changes. A single change always fits.
+// splitParts returns the fold, or its halves split further, if it has too many limits for one write or too
+// large sums for 64 bits. It splits by changes; a single change always fits.
 func (f Fold) splitParts() []Fold {
 	half := len(f.Changes) / 2
 	if len(f.Spans) <= schema.MostSpans && f.moved <= maxMoved || half == 0 {
@@ -129,8 +129,8 @@ type folding struct {
 	moved int64
 }
 
-// endUnseen ends all counters without a record: their last values go into Dropped. The next change is of
-// another bucket under the same key, where the first spans of limits begin at 0.
+// endUnseen ends all counters without a record: it adds their last values to Dropped and counts them in Unseen.
+// The next change is of another bucket under the same key, where the first spans of limits begin at 0.
 func (t *folding) endUnseen() {
 	t.other = true
 	for _, s := range t.spans {

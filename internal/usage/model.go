@@ -11,8 +11,8 @@ import (
 // mostModels bounds the models of a limit in a sum. The other models add to the limit's own count alone.
 const mostModels = 40
 
-// dropSmallModels keeps the counters by model of the mostModels largest models of each limit, by net, and
-// deletes the others from the maps in all.
+// dropSmallModels keeps the counters by model of the mostModels largest models of each limit, by net. It
+// deletes the others from the maps in all, in place; net must be one of these maps.
 func dropSmallModels(net map[string]int64, all []map[string]int64) {
 	byLimit := map[string][]string{}
 	for counter := range net {

@@ -34,8 +34,8 @@ func (b Bucket) lastSeenValue(end End) int64 {
 }
 
 // Pending returns, by limit, the growth of a bucket's counters since seen, their last recorded values, in
-// millitokens. A limit missing in seen began at 0. The map unseen has a 1 for each counter of an earlier bucket
-// that ended without a record.
+// millitokens. A limit missing in seen began at 0, but a counter by model missing there is left out. The map
+// unseen has a 1 for each counter of an earlier bucket that ended without a record.
 func Pending(b Bucket, seen Ends) (pending, unseen map[string]int64) {
 	pending, unseen = map[string]int64{}, map[string]int64{}
 	for name, n := range b.Counters {

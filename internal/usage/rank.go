@@ -48,7 +48,8 @@ func (r *Ranking) AddEntry(e Entry) {
 }
 
 // All returns the rankings of the hour, one for each resource, in the order of their resources. Each limit has
-// at most 20 entities, the largest first, without parents of others.
+// at most 20 entities, the largest first, without parents of others. It changes the entities in r, so call it
+// once, after the last AddEntry.
 func (r *Ranking) All(hour time.Time) []schema.UsageRanking {
 	byResource := map[string]schema.UsageRanking{}
 	for of, entities := range r.largest {
@@ -70,7 +71,7 @@ func (r *Ranking) All(hour time.Time) []schema.UsageRanking {
 	return all
 }
 
-// sortRanked sorts entities in place by their consumption, the largest first, and returns them.
+// sortRanked sorts entities in place by their consumption, the largest first, then by id, and returns them.
 func sortRanked(entities []schema.Ranked) []schema.Ranked {
 	slices.SortFunc(entities, func(x, y schema.Ranked) int {
 		return cmp.Or(cmp.Compare(y.Consumed, x.Consumed), cmp.Compare(x.Entity, y.Entity))

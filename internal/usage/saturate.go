@@ -19,7 +19,7 @@ const (
 )
 
 // checkCounters returns an error for a counter beyond 2^61 millitokens either way, because the difference of
-// two may then exceed 64 bits.
+// two may then exceed 64 bits. It names one such limit.
 func checkCounters(counters map[string]int64) error {
 	for name, n := range counters {
 		if n > maxCounter || n < -maxCounter {

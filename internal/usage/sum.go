@@ -21,12 +21,12 @@ type Entry struct {
 	Units map[string]string
 }
 
-// amountMaps returns the entry's own maps of amounts, in the order of sumMaps.
+// amountMaps returns the entry's own maps of amounts, in the order of sumMaps. Changes of them change e.
 func (e *Entry) amountMaps() []map[string]int64 {
 	return []map[string]int64{e.Net, e.Unrecorded, e.Unseen, e.Pending}
 }
 
-// sumMaps returns the sum's own maps of amounts, in the order of Entry.amountMaps.
+// sumMaps returns the sum's own maps of amounts, in the order of Entry.amountMaps. Changes of them change s.
 func sumMaps(s *schema.UsageSum) []map[string]int64 {
 	return []map[string]int64{s.Net, s.Unrecorded, s.Unseen, s.Pending}
 }
@@ -43,7 +43,7 @@ func EntryOf(entity, resource string, u schema.UsageSnapshot, place schema.Usage
 	return entryOf(entity, resource, place, &sum)
 }
 
-// entryOf returns an Entry with the maps of sum, which it shares.
+// entryOf returns an Entry of an entity and resource with the maps of sum, which it shares, and the place.
 func entryOf(entity, resource string, place schema.UsagePlace, sum *schema.UsageSum) Entry {
 	return Entry{Entity: entity, Resource: resource, Place: place, Net: sum.Net, Unrecorded: sum.Unrecorded, Unseen: sum.Unseen, Pending: sum.Pending, Units: sum.Units}
 }
@@ -98,7 +98,7 @@ type Sums struct {
 	counted map[schema.UsageSeries]map[string]bool
 }
 
-// NewSums returns empty sums of the window that begins at start.
+// NewSums returns a set of sums, empty so far, of the window that begins at start.
 func NewSums(window schema.UsageWindow, start time.Time) *Sums {
 	return &Sums{
 		Window: window, Start: start, sums: map[schema.UsageSeries]*schema.UsageSum{},
@@ -141,8 +141,8 @@ func (s *Sums) seriesOf(kind schema.UsageKind, id, resource string) schema.Usage
 	return schema.UsageSeries{Kind: kind, ID: id, Resource: resource, Window: s.Window}
 }
 
-// AddEntity adds an entry to the sum of its entity, and sets the sum's place. Entries of one entity must come
-// in the order of their hours.
+// AddEntity adds an entry to the sum of its entity, and sets the sum's place and its number of entities to 1.
+// Entries of one entity must come in the order of their hours.
 func (s *Sums) AddEntity(e Entry) {
 	sum := s.addEntry(s.seriesOf(schema.UsageOfEntity, e.Entity, e.Resource), e)
 	sum.Entities, sum.Place = 1, &e.Place
@@ -171,7 +171,7 @@ func (s *Sums) countEntity(series schema.UsageSeries, e Entry) {
 	s.counted[series][e.Entity] = true
 }
 
-// SumOf returns the sum of a series. It adds an empty one at the first use.
+// SumOf returns a pointer to the sum of a series in s. It adds an empty one at the first use.
 func (s *Sums) SumOf(series schema.UsageSeries) *schema.UsageSum {
 	if s.sums[series] == nil {
 		sum := NewTally()
@@ -194,8 +194,8 @@ func (s *Sums) AddSum(shorter schema.UsageSum) {
 	sum.Entities, sum.Place = max(sum.Entities, shorter.Entities), shorter.Place
 }
 
-// All returns all sums with the numbers of their entities, sorted by series. It keeps only the largest counters
-// by model of each limit, and drops the others for good.
+// All returns copies of all sums with the numbers of their entities, sorted by series. It keeps only the
+// largest counters by model of each limit, and drops the others from s for good.
 func (s *Sums) All() []schema.UsageSum {
 	all := make([]schema.UsageSum, 0, len(s.sums))
 	for series, sum := range s.sums {
@@ -213,7 +213,7 @@ func CompareSeries(a, b schema.UsageSeries) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Resource, b.Resource))
 }
 
-// Names returns the set of the series that have a sum.
+// Names returns a new set of the series that have a sum in s.
 func (s *Sums) Names() map[schema.UsageSeries]bool {
 	all := map[schema.UsageSeries]bool{}
 	for series := range s.sums {
@@ -222,7 +222,8 @@ func (s *Sums) Names() map[schema.UsageSeries]bool {
 	return all
 }
 
-// addAll adds the numbers of from to those of to, by name. A name with 0 is added too.
+// addAll adds the numbers of from to those of to, by name, in place; sums stop at 64 bits. A name with 0 is
+// added too.
 func addAll(to, from map[string]int64) {
 	for name, n := range from {
 		to[name] = saturatedSum(to[name], n)

@@ -6,15 +6,15 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// NewTally returns a sum with empty maps and without a series.
+// NewTally returns a sum with empty maps and no units, without a series and a window.
 func NewTally() schema.UsageSum {
 	return schema.UsageSum{
 		Net: map[string]int64{}, Unrecorded: map[string]int64{}, Unseen: map[string]int64{}, Pending: map[string]int64{},
 	}
 }
 
-// AddSnapshot adds a snapshot's consumption to a sum, with the growth of its counters without a record. That
-// growth counts in Unrecorded too. It does not count the entity.
+// AddSnapshot adds a snapshot's consumption and units to a sum, in place, with the growth of its counters
+// without a record. That growth counts in Unrecorded too. It does not count the entity.
 func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	addUnits(&to.Units, u.Units)
 	for name, s := range u.Spans {
@@ -25,7 +25,8 @@ func AddSnapshot(to *schema.UsageSum, u *schema.UsageSnapshot) {
 	}
 }
 
-// AddSum adds the amounts and units of the sum more to the sum to. It does not add the numbers of entities.
+// AddSum adds the amounts and units of the sum more to the sum to, in place. It does not add the numbers of
+// entities.
 func AddSum(to, more *schema.UsageSum) {
 	addUnits(&to.Units, more.Units)
 	for name, n := range more.Net {
@@ -43,7 +44,8 @@ func AddCounts(to, more map[string]int64) {
 	}
 }
 
-// addUnits copies the units of more into the map *to, which it makes if it is nil.
+// addUnits copies the units of more into the map *to, over equal names. It makes the map if it is nil and more
+// is not empty.
 func addUnits(to *map[string]string, more map[string]string) {
 	if len(more) > 0 && *to == nil {
 		*to = map[string]string{}

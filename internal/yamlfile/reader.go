@@ -197,8 +197,8 @@ func (r *Reader) countValues(n int, at Place, path string) bool {
 type Entry struct{ Key, Value *yaml.Node }
 
 // Entries returns the entries of a mapping in order, and then those merged by <<, except keys that the mapping
-// has itself. It leaves out invalid and repeated keys and adds a problem for each. It returns nil if the file
-// has too many values.
+// has itself. It leaves out invalid and repeated keys and adds a problem for each. It returns nil, with a
+// problem, for a mapping merged into itself and for too many values.
 func (r *Reader) Entries(n *yaml.Node, path string) (out []Entry) {
 	if r.open[n] {
 		r.AddProblem(PlaceOf(n), path, "is merged into itself: leave out one of the '<<'")

@@ -47,8 +47,8 @@ func adjustmentOf(a ledger.Adjustment) Adjustment {
 
 const maxReason = 256
 
-// validate returns a *fault.ValidationError for a bad id, amount or reason of an adjustment. The label and the
-// day are checked later, because they need the organisation's configuration.
+// validate returns a *fault.ValidationError for a bad id, an amount of 0 or beyond ±10^12 micro-dollars, or a
+// bad reason. Label and day are checked later, because they need the organisation's configuration.
 func (a Adjustment) validate() error {
 	if err := validUUID("id", a.ID); err != nil {
 		return err
@@ -110,8 +110,9 @@ func (c *charges) applyAdjustment(ctx context.Context, by, org, app string, a Ad
 	return a, nil
 }
 
-// newAdjustment returns the operation that applies a to the counters of its day, with its audit event; it
-// writes nothing. With anyDay, an adjustment with the same id counts as a repetition whatever its day.
+// newAdjustment returns the ledger operation that applies a to its day's counters and stores its audit event in
+// the name of by; it writes nothing. With anyDay, an earlier adjustment with the same id counts as the same on
+// any day.
 func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool) (*ledger.Operation, error) {
 	desk := c.admin.desk
 	event, err := desk.newEvent(a.At, audit.Event{Principal: by, Action: actionAdjusted, Target: t.org, Resource: t.app}, nil, a.eventFields())
@@ -124,8 +125,8 @@ func (c *charges) newAdjustment(by string, t *tenant, a Adjustment, anyDay bool)
 	}, t.calendar.MayBeClosed(a.Day, a.At)), nil
 }
 
-// listAdjustments returns the adjustments of an app, or of a whole organisation if app is empty,
-// oldest first. It reads all of them before it yields the first. An error is the last element.
+// listAdjustments returns the adjustments of an app, or of a whole organisation if app is empty, oldest first.
+// It reads all before it yields the first. An error, also for one malformed item, is the only element.
 func (c *charges) listAdjustments(ctx context.Context, org, app string) iter.Seq2[Adjustment, error] {
 	return func(yield func(Adjustment, error) bool) {
 		if err := validReadTarget(org, app); err != nil {

@@ -18,9 +18,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// putOrg creates an organisation or replaces its configuration, with defaults for empty fields, and returns the
-// stored one. It returns a *fault.ValidationError for a bad field, and ErrConflict unless org.Version permits
-// the replacement. It drops the organisation's cached configurations, even after a failed write.
+// putOrg creates an organisation or replaces its configuration, with defaults for empty fields and an audit
+// event, and returns the stored one. It returns a *fault.ValidationError for a bad field, and ErrConflict
+// unless org.Version permits it. It always drops the organisation's cached configurations after the write.
 func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org, error) {
 	org = org.withDefaults()
 	if err := org.validate(); err != nil {
@@ -42,9 +42,9 @@ func (adm *administration) putOrg(ctx context.Context, by string, org Org) (Org,
 // NoVersion as the Version in a PUT of an Org or App means: only if it does not exist.
 const NoVersion = -1
 
-// checkVersion returns ErrConflict unless a PUT with this version may replace the stored configuration. Version
-// 0 replaces any, a negative one only a missing or deleted one, and any other only its own version. The error
-// names the object by the first argument.
+// checkVersion returns ErrConflict, with what as the item's name, unless a PUT with version may replace the
+// stored item. Version 0 replaces any, a negative one only a missing or deleted item, and any other only its
+// own version.
 func (c configItem) checkVersion(what string, version int64) error {
 	stored := c.Version
 	if c.isDeleted() {
@@ -61,9 +61,9 @@ func (c configItem) checkVersion(what string, version int64) error {
 	return fmt.Errorf("%w: %s has version %d, not %d; read it again, change that and put it", ErrConflict, what, stored, version)
 }
 
-// decideOrg reads the stored organisation and returns its new item with the change that stores it; it writes
-// nothing. It fails with ErrConflict for a wrong version, and with a *fault.ValidationError if an app would
-// become invalid. The change is nil if an earlier try of this PUT, with writer as its id, has stored the item.
+// decideOrg reads the stored organisation and its apps, and returns the new item with the change that stores
+// it; it writes nothing. It fails with ErrConflict for a wrong version, or a *fault.ValidationError if an app
+// would become invalid. The change is nil if an earlier try of writer's PUT landed.
 func (adm *administration) decideOrg(ctx context.Context, by string, org Org, writer string) (orgItem, *change, error) {
 	now := adm.now()
 	seen, err := adm.loadBeforePut(ctx, org.ID)
@@ -103,8 +103,8 @@ func (adm *administration) decideOrg(ctx context.Context, by string, org Org, wr
 	return item, c, err
 }
 
-// keepFixedFields returns o with the fields that a PUT cannot change, time zone and scope, from the stored
-// item. It returns an error if o has other values for them.
+// keepFixedFields returns o with the time zone and scope of the stored item, which a PUT cannot change. If o
+// has other values than empty or the same, it returns a *fault.ValidationError.
 func (o Org) keepFixedFields(seen orgItem) (Org, error) {
 	const advice = "%s is %s and cannot be changed, because stored sums depend on it; leave it as it is, or put a new organisation"
 	switch {
@@ -117,8 +117,9 @@ func (o Org) keepFixedFields(seen orgItem) (Org, error) {
 	return o, nil
 }
 
-// loadBeforePut reads an organisation's item before a PUT. It may be a tombstone, or the zero item if nothing
-// is stored; an unfinished deletion is ErrConflict.
+// loadBeforePut reads an organisation's item before a PUT: also the tombstone of a complete deletion, or the
+// zero item if none is stored. An unfinished deletion is ErrConflict, an unenforceable configuration a
+// *fault.ValidationError.
 func (adm *administration) loadBeforePut(ctx context.Context, org string) (orgItem, error) {
 	seen, err := adm.items.loadOrg(ctx, org)
 	switch {
@@ -130,8 +131,8 @@ func (adm *administration) loadBeforePut(ctx context.Context, org string) (orgIt
 	return seen, err
 }
 
-// orgChange returns the change that stores item for an organisation, with its event; it writes nothing. The
-// event is a creation if seen, the item before, is zero or deleted, else an update.
+// orgChange returns the change that stores item as an organisation, with an audit event in the name of by; it
+// writes nothing. seen is the item before: if it is zero or deleted, the event is a creation, else an update.
 func (adm *administration) orgChange(now time.Time, by, id string, item, seen orgItem) (*change, error) {
 	e := audit.Event{Principal: by, Action: actionOrgCreated, Target: id}
 	var before trail.Fields
@@ -146,9 +147,8 @@ func (adm *administration) orgChange(now time.Time, by, id string, item, seen or
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// validateApp checks the configuration of an app together with the fields that it inherits from its
-// organisation. It returns a *fault.ValidationError that names the app and the field. It does not check the
-// app's id and name.
+// validateApp returns a *fault.ValidationError, with the app and the field, if the app's configuration with the
+// fields inherited from org is invalid. It does not check the app's id and name.
 func validateApp(org Org, app App) error {
 	err := policyOf(org, app, org.Scope).validate()
 	var v *fault.ValidationError
@@ -158,9 +158,9 @@ func validateApp(org Org, app App) error {
 	return err
 }
 
-// putApp creates an app or replaces its configuration, with by as the author, and returns the stored one. It
-// returns ErrNotFound without the organisation, and ErrConflict unless app.Version permits the replacement. It
-// drops the organisation's cached configurations, even after a failed write.
+// putApp creates an app or replaces its configuration, with an audit event in the name of by, and returns the
+// stored one. It returns ErrNotFound without the organisation, and ErrConflict unless app.Version permits it.
+// It always drops the organisation's cached configurations after the write.
 func (adm *administration) putApp(ctx context.Context, by, org string, app App) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -218,8 +218,9 @@ func (adm *administration) decideApp(ctx context.Context, by, org string, app Ap
 	return item, c, err
 }
 
-// appChange returns the change that stores item for an app, with its event e, and updates its organisation; it
-// writes nothing. seen is the app's item before. An app that only a call registered lacks a configuration, so its event is a creation.
+// appChange returns the change that stores item as an app, adds o's labels to its organisation, and has the
+// audit event e; it writes nothing. seen is the app's item before. It sets e.Action to a creation unless seen
+// has a version and is not deleted.
 func (adm *administration) appChange(now time.Time, e audit.Event, item, seen appItem, o orgItem) (*change, error) {
 	e.Action = actionAppCreated
 	if seen.Version != 0 && !seen.isDeleted() {
@@ -233,8 +234,9 @@ func (adm *administration) appChange(now time.Time, e audit.Event, item, seen ap
 	return &change{writes, event}, err
 }
 
-// getOrg reads an organisation's configuration from the store. It returns ErrNotFound if the
-// organisation does not exist or was deleted.
+// getOrg reads an organisation's configuration from the store, without a cache. It returns ErrNotFound if it
+// does not exist or was deleted, and a *fault.ValidationError for a bad id or a configuration that cannot be
+// enforced.
 func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return Org{}, err
@@ -246,8 +248,9 @@ func (adm *administration) getOrg(ctx context.Context, org string) (Org, error) 
 	return item.asOrg(org), nil
 }
 
-// getApp reads an app's own configuration from the store, without the organisation's. It returns
-// ErrNotFound if the app does not exist, or if either was deleted.
+// getApp reads an app's own configuration from the store, without a cache and inherited fields. It returns
+// ErrNotFound if the app does not exist, or if it or its organisation was deleted, and a *fault.ValidationError
+// for a bad id.
 func (adm *administration) getApp(ctx context.Context, org, app string) (App, error) {
 	if err := validUUID("org_id", org); err != nil {
 		return App{}, err
@@ -269,8 +272,9 @@ func (adm *administration) getApp(ctx context.Context, org, app string) (App, er
 	return a.asAppWithID(app), nil
 }
 
-// listApps reads the apps of an organisation that are not deleted, ordered by id. An error is the
-// last element: ErrNotFound if the organisation was deleted.
+// listApps returns an iterator that reads an organisation's apps, and yields those that are not deleted,
+// ordered by id. An error is the only element: ErrNotFound if the organisation was deleted. An unknown
+// organisation gives no element.
 func (adm *administration) listApps(ctx context.Context, org string) iter.Seq2[App, error] {
 	return func(yield func(App, error) bool) {
 		o, err := adm.items.loadOrg(ctx, org)
@@ -291,9 +295,8 @@ func (adm *administration) listApps(ctx context.Context, org string) iter.Seq2[A
 	}
 }
 
-// listOrgs scans the control table for organisations and leaves out deleted ones. An organisation
-// with an unreadable configuration comes last, with its id and its error. A failed scan ends the
-// sequence.
+// listOrgs returns an iterator that scans the control table for organisations, in no order, without deleted
+// ones. Unreadable ones come last, each with its id and error. A failed scan yields the error and ends.
 func (adm *administration) listOrgs(ctx context.Context) iter.Seq2[Org, error] {
 	return func(yield func(Org, error) bool) {
 		refused := map[string]error{}

@@ -20,9 +20,8 @@ type administration struct {
 	settings *sharedSettings
 }
 
-// newAdministration makes the parts that read and change configuration: desk, prices, settings
-// and the cache of tenants. It sends no request. own is the keeper's own prices; tables tells the
-// cache that a table does not answer.
+// newAdministration returns the parts that read and change the configuration, with an empty cache of tenants.
+// It sends no request. own are the keeper's own prices; tables tells the cache when a table does not answer.
 func newAdministration(s *store.Store, now func() time.Time, own priceLayers, opts Options, life *background.Life, tables breakers) *administration {
 	a := &administration{store: s, now: now, desk: newDesk(s.WithControlTimeout(), now, opts.AuditRetention), items: items{s}, settings: &sharedSettings{store: s, own: opts, named: opts.namedDays}}
 	a.prices = &priceTable{desk: a.desk, own: own, evict: func() { a.tenants.evictAll() }}

@@ -13,8 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// isSharedTarget reports whether an audit target is a model's prices, a key or the settings, and not an
-// organisation.
+// isSharedTarget reports whether an audit target is a model's prices, a provisioning key or the table's
+// settings. It is false for an organisation.
 func isSharedTarget(target string) bool {
 	for _, prefix := range []string{audit.Price(""), audit.Key("")} {
 		if name, ok := strings.CutPrefix(target, prefix); ok && name != "" {
@@ -34,8 +34,8 @@ func priceTarget(model string) string {
 // errEnough ends a query when the caller stops reading.
 var errEnough = errors.New("enough")
 
-// queryEvents queries the audit events of a target, oldest first, from one instant up to another,
-// excluded. A zero instant means no bound. An error is the last element.
+// queryEvents returns an iterator over the audit events of a target, oldest first, of the instant from or later
+// and before to. A zero instant means no bound. An error is the last element.
 func (k *desk) queryEvents(ctx context.Context, target string, from, to time.Time) iter.Seq2[audit.Event, error] {
 	first, last := trail.SortPrefix, trail.SortPrefix+"~"
 	if !from.IsZero() {

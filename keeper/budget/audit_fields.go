@@ -7,7 +7,8 @@ import (
 // Audit events list each configuration field by name, so that a new field is never recorded by
 // accident. Credentials are never among them.
 
-// eventFields returns the organisation's configuration for an event, without its id and version.
+// eventFields returns the organisation's configuration as the fields of an audit event, without id, version and
+// times. Most unset fields are missing or nil.
 func (o Org) eventFields() trail.Fields {
 	f := configFields(App{
 		Ordering: o.Ordering, Quotas: o.Quotas, Models: o.Models, TightPercent: o.TightPercent,
@@ -19,15 +20,16 @@ func (o Org) eventFields() trail.Fields {
 	return f
 }
 
-// eventFields returns the fields of an app's own configuration for events.
+// eventFields returns the app's own configuration as the fields of an audit event, without id, version and
+// times. Unset, that is inherited, fields are missing or nil.
 func (a App) eventFields() trail.Fields {
 	f := configFields(a)
 	f["app_name"] = nilIfZero(a.Name)
 	return f
 }
 
-// configFields returns, for an event, the fields that organisations and apps share. Unset fields are missing
-// or nil.
+// configFields returns the fields that organisations and apps share, for an audit event. Unset ones are missing
+// or nil. Name, id and version are not among them.
 func configFields(a App) trail.Fields {
 	f := trail.Fields{
 		"tight_mode_threshold_pct":     nilIfZero(a.TightPercent),

@@ -15,9 +15,9 @@ type BatchResult struct {
 	Err error // nil if the record was counted; otherwise as Submit's error
 }
 
-// submitBatch submits 1 to 100 records within Options.Timeout and returns one result for each, in
-// order. It spools records that the store did not accept, if the policy says so. An error means
-// that nothing is counted: bad ids, a bad number of records, an unknown app.
+// submitBatch counts 1 to 100 records within Options.Timeout and returns one result for each, in order; invalid
+// ones have their own error. It spools records that the store did not accept, if the policy says so. An error
+// in place of results means that nothing is counted.
 func (c *charges) submitBatch(ctx context.Context, org, app string, usages []prices.Usage) ([]BatchResult, error) {
 	if err := validTarget(org, app); err != nil {
 		return nil, err
@@ -55,8 +55,8 @@ func (c *charges) submitBatch(ctx context.Context, org, app string, usages []pri
 	return results, nil
 }
 
-// submitAll prepares all entries and writes them together. It sets for each entry its cost and its element of
-// results: a receipt or an error. It does not spool.
+// submitAll counts all valid entries in common transactions and waits for them. It sets each entry's cost and
+// its element of results: a receipt or an error. It does not spool.
 func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsage, results []BatchResult) {
 	ops := make([]*ledger.Operation, len(entries))
 	for i := range entries {
@@ -73,9 +73,9 @@ func (c *charges) submitAll(ctx context.Context, t *tenant, entries []SpooledUsa
 	}
 }
 
-// beginSubmission returns the operation that counts a record of a batch, and stores the record's cost in entry.
-// It returns nil and the result for a record that is invalid or refused now. A refused one that was counted
-// before has its first receipt.
+// beginSubmission returns the operation that counts a record of a batch, unsent, and sets the record's cost in
+// entry. For an invalid or refused record it returns nil and the final result; if that record was counted
+// before, its first receipt.
 func (c *charges) beginSubmission(ctx context.Context, t *tenant, entry *SpooledUsage) (*ledger.Operation, BatchResult) {
 	var r BatchResult
 	u := entry.Usage

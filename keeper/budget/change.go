@@ -43,14 +43,14 @@ type desk struct {
 	layout trail.Layout
 }
 
-// newDesk returns a desk that changes the control table of s. The audit events of its changes expire after
-// retention.
+// newDesk returns a desk that changes the control table of s, with now as the clock for events. Audit events
+// expire after retention; a negative one keeps them for ever.
 func newDesk(s *store.Store, now func() time.Time, retention time.Duration) *desk {
 	return &desk{store: s, now: now, layout: trail.Layout{TTL: store.AttrTTL, Retention: retention}}
 }
 
-// newEvent returns e with an id, the time now and the fields that differ between before and after. It stores
-// nothing.
+// newEvent returns e with a new id, the time now, and as changes the fields that differ between before and
+// after. It stores nothing.
 func (k *desk) newEvent(now time.Time, e audit.Event, before, after trail.Fields) (audit.Event, error) {
 	var err error
 	e.ID, e.Time = k.ids.New(now), now
@@ -69,10 +69,9 @@ const configTries = 10
 
 var errLostRace = errors.New("changed by somebody else at the same time")
 
-// commit makes a change of the control table: it repeats decide and the write of its change while other writers
-// are first, and returns ErrConflict after configTries repetitions. decide reads the stored items and returns
-// the change, or nil if nothing needs to be written. A write without an answer is sent again with its token, so
-// it lands once, together with its event.
+// commit calls decide, which reads and returns a change or nil, and writes that change with its event, once
+// even if it is sent repeatedly. If other writers were first, or decide's read got no answer, it repeats both,
+// up to configTries times. Then it returns ErrConflict, or the error of the read.
 func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error {
 	for n := 0; ; n++ {
 		c, err := decide()
@@ -97,14 +96,14 @@ func (k *desk) commit(ctx context.Context, decide func() (*change, error)) error
 	}
 }
 
-// mayReadAgain reports whether a failed decision may succeed if it is repeated, because only a
-// read failed.
+// mayReadAgain reports whether err says that the store did not answer a read, so that deciding again may
+// succeed. It is false for validation errors and ErrNotFound.
 func mayReadAgain(err error) bool {
 	return store.Diagnose(err).Unavailable() && !errors.Is(err, ErrNotFound) && !errors.As(err, new(*fault.ValidationError))
 }
 
-// sendChange sends a change and its event in one transaction until the store answers or the tries are used up.
-// If a condition fails, nothing is written and the error is the refusal.
+// sendChange writes a change with its audit event in one transaction, and repeats it under one token while the
+// store does not answer. If a condition fails, nothing is written and the error is the refusal.
 func (k *desk) sendChange(ctx context.Context, c *change) error {
 	writes := append(c.writes, types.TransactWriteItem{Put: &types.Put{
 		TableName: &k.store.Control, Item: k.layout.Item(c.event),
@@ -112,9 +111,8 @@ func (k *desk) sendChange(ctx context.Context, c *change) error {
 	return k.store.Transact(ctx, store.NewID(), writes)
 }
 
-// unchangedCondition returns a DynamoDB condition, with its names and values, that an item still has the given
-// attributes as they were read. An attribute that the item lacked must still be missing. For a nil item the
-// condition is that the item does not exist.
+// unchangedCondition returns a DynamoDB condition, its names and its values: the attributes of the stored item
+// are as in item, missing ones still missing. For a nil item the condition is that none is stored.
 func unchangedCondition(item store.Item, attributes ...string) (condition string, names map[string]string, values store.Item) {
 	if item == nil {
 		return store.IfAbsent, map[string]string{"#pk": "PK"}, nil
@@ -136,8 +134,8 @@ func unchangedCondition(item store.Item, attributes ...string) (condition string
 	return condition, names, values
 }
 
-// newPutIfUnchanged returns the transaction write that replaces an item, and sends nothing. Its condition is
-// that the stored item still has the given attributes of seen, or does not exist if seen is nil.
+// newPutIfUnchanged returns the transaction write that puts item into the control table; it sends nothing. It
+// requires that the stored item still has the given attributes as in seen, or that none exists if seen is nil.
 func (k *desk) newPutIfUnchanged(item, seen store.Item, attributes ...string) types.TransactWriteItem {
 	put := &types.Put{TableName: &k.store.Control, Item: item}
 	condition, names, values := unchangedCondition(seen, attributes...)
@@ -145,8 +143,9 @@ func (k *desk) newPutIfUnchanged(item, seen store.Item, attributes ...string) ty
 	return types.TransactWriteItem{Put: put}
 }
 
-// scanRoots scans the control table for the root items of partitions with a prefix: one for each organisation
-// or model. With consistent the read is strongly consistent. An error is the last element.
+// scanRoots returns an iterator that scans the control table for the root items of partitions with a prefix:
+// one per organisation or model. With consistent the reads are strongly consistent. After a failed page it
+// yields the error and ends.
 func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) iter.Seq2[store.Item, error] {
 	return func(yield func(store.Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(k.store.Client, &dynamodb.ScanInput{
@@ -169,9 +168,8 @@ func (k *desk) scanRoots(ctx context.Context, prefix string, consistent bool) it
 	}
 }
 
-// adminError returns the error of an administrative operation for its caller. It leaves
-// validation errors, ErrNotFound and ErrConflict as they are, and wraps others as failures of the
-// store.
+// adminError returns nil, validation errors, ErrNotFound and ErrConflict unchanged. It wraps any other error
+// with the name of the operation, an unavailable store as a *fault.UnavailableError.
 func adminError(operation string, err error) error {
 	var bad *fault.ValidationError
 	if errors.As(err, &bad) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict) {

@@ -22,15 +22,15 @@ type charges struct {
 	life     *background.Life
 }
 
-// writeOperation writes an operation to the ledger and waits for its result, in o.Verdict. Even after an error
-// it schedules a query of the scope for events, because the write continues when ctx ends.
+// writeOperation writes o and waits for its result, in o.Verdict. Even after an error it schedules a query of
+// o's scope, which looks for events, because the write continues when ctx ends.
 func (c *charges) writeOperation(ctx context.Context, o *ledger.Operation) error {
 	defer c.standing.scheduleQuery(o)
 	return c.ledger.Write(ctx, o)
 }
 
-// writeAll writes several operations to the ledger, skips nil ones, and returns one error for each. It
-// schedules a query of each scope for events.
+// writeAll writes ops, waits for all, and returns one error per element, in order; nil operations get nil.
+// Results are in each Verdict. It then schedules a query of each scope, which looks for events.
 func (c *charges) writeAll(ctx context.Context, ops []*ledger.Operation) []error {
 	errs := c.ledger.WriteAll(ctx, ops)
 	for _, o := range ops {

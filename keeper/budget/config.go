@@ -93,7 +93,8 @@ const (
 	maxName   = 256
 )
 
-// checkedField returns the validation error of a field, or nil if reason is empty.
+// checkedField returns a *fault.ValidationError of field with the reason, or nil if reason is empty. It checks
+// nothing itself.
 func checkedField(field, reason string) error {
 	if reason == "" {
 		return nil
@@ -101,7 +102,7 @@ func checkedField(field, reason string) error {
 	return invalid(field, "%s", reason)
 }
 
-// validUUID returns a *fault.ValidationError for field unless id is a UUID.
+// validUUID returns nil if id is a canonical lower-case UUID, else a *fault.ValidationError for field.
 func validUUID(field, id string) error { return checkedField(field, problem.CheckUUID(id)) }
 
 // validName returns a *fault.ValidationError for field unless name is a valid name of an app or a tag.
@@ -129,8 +130,8 @@ func (o Org) withDefaults() Org {
 	return o
 }
 
-// validate checks the fields of an organisation, with its defaults set, including its ordering,
-// quotas and models. It returns a *fault.ValidationError for the first bad one.
+// validate returns a *fault.ValidationError for the first wrong field of an organisation, or nil. The defaults
+// of withDefaults must be set; an empty time zone or scope is valid.
 func (o Org) validate() error {
 	if err := validUUID("org_id", o.ID); err != nil {
 		return err
@@ -161,7 +162,7 @@ func (a App) validate() error {
 	return nil
 }
 
-// seconds returns a number of seconds of the configuration as a duration.
+// seconds returns n seconds as a time.Duration.
 func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
 
 // policy is the effective configuration of one app of an organisation.
@@ -174,8 +175,9 @@ type policy struct {
 	tightFor time.Duration
 }
 
-// policyOf returns the effective configuration of an app: its own settings where set, else its
-// organisation's. Under ScopeOrg the quotas are always the organisation's.
+// policyOf returns the effective configuration of app a: each of its own fields if set, else the
+// organisation's. Quotas and models are taken as a whole. Unless scope is ScopeApp, the quotas are the
+// organisation's.
 func policyOf(o Org, a App, scope Scope) policy {
 	p := policy{
 		ordering: o.Ordering, quotas: o.Quotas, models: o.Models,

@@ -52,8 +52,8 @@ type appItem struct {
 	unsupported string // why the keeper refuses it, see unsupportedPart; "" if it does not
 }
 
-// newConfigItem returns the item part that organisations and apps share: p's configuration with
-// its version. writer is the id of the PUT, by which its retry recognises an earlier try.
+// newConfigItem returns the part of an item that organisations and apps share: p's configuration, times and
+// version. writer is the id of the PUT, by which its retry recognises its own earlier try. It stores nothing.
 func newConfigItem(p App, created, now time.Time, version int64, writer string) configItem {
 	return configItem{
 		Ordering: p.Ordering, Quotas: p.Quotas, Models: p.Models, Tight: p.TightPercent,
@@ -62,8 +62,8 @@ func newConfigItem(p App, created, now time.Time, version int64, writer string) 
 	}
 }
 
-// asApp returns the configuration that organisations and apps share, as an App without id and
-// name.
+// asApp returns the configuration, version and times of the item as an App without id and name. Organisations
+// use it too.
 func (c configItem) asApp() App {
 	return App{
 		Ordering: c.Ordering, Quotas: c.Quotas, Models: c.Models, TightPercent: c.Tight,
@@ -72,8 +72,8 @@ func (c configItem) asApp() App {
 	}
 }
 
-// newOrgItem returns the item of an organisation's configuration, without its key, labels and
-// past models. writer is the id of the PUT.
+// newOrgItem returns the item of an organisation's configuration, still without key, labels, apps' version and
+// past models. created is its first PUT, now this one, and writer the PUT's id. It stores nothing.
 func newOrgItem(o Org, created, now time.Time, version int64, writer string) orgItem {
 	return orgItem{
 		configItem: newConfigItem(App{
@@ -102,8 +102,8 @@ func (i appItem) asAppWithID(id string) App {
 	return a
 }
 
-// newUpdateExpression returns a DynamoDB update expression, with its names and values. The update sets the
-// attributes of item, removes those of optional that item lacks, and leaves all others alone.
+// newUpdateExpression returns a DynamoDB update expression, its names and its values. The update sets all
+// attributes of item, a struct, and removes those of optional that item lacks. Others stay as they are stored.
 func newUpdateExpression(item any, optional ...string) (expression string, names map[string]string, values store.Item, err error) {
 	m, err := attributevalue.MarshalMap(item)
 	if err != nil {
@@ -141,8 +141,8 @@ var optionalConfig = []string{
 // items reads and writes organisations and apps in the control table.
 type items struct{ store *store.Store }
 
-// loadOrg reads an organisation. It returns ErrNotFound for a missing or deleted organisation, for a deleted
-// one with its tombstone. For one that this version cannot enforce it returns the item with an *enforcedError.
+// loadOrg reads an organisation's item without a cache. A missing one is ErrNotFound; a deleted one is
+// ErrNotFound together with its tombstone. One that this version cannot enforce comes with an *enforcedError.
 func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, orgKey(org))
 	if err != nil {
@@ -151,9 +151,8 @@ func (i items) loadOrg(ctx context.Context, org string) (orgItem, error) {
 	return decodeOrg(org, item)
 }
 
-// decodeOrg decodes the item of an organisation; a nil item means that there is none. It returns ErrNotFound
-// for a missing or deleted organisation, for a deleted one with the item. If a part of the item cannot be
-// enforced by this version, it returns the item with an *enforcedError.
+// decodeOrg decodes the item of the organisation with id org. A nil item is ErrNotFound; a deleted one is
+// ErrNotFound together with its tombstone. One that this version cannot enforce comes with an *enforcedError.
 func decodeOrg(org string, item store.Item) (orgItem, error) {
 	var o orgItem
 	deleted := item["deleted_at_epoch"] != nil
@@ -175,9 +174,8 @@ func decodeOrg(org string, item store.Item) (orgItem, error) {
 // isDeleted reports whether the item is the tombstone of a deleted organisation or app.
 func (c configItem) isDeleted() bool { return c.Deleted != 0 }
 
-// decodeApp decodes the item of an app, which may be a tombstone; a nil item gives the zero appItem. It sets
-// unsupported to the part that this version cannot enforce, empty without one. The error matches
-// store.ErrMalformed.
+// decodeApp decodes an app's item, also a tombstone; a nil item gives the zero appItem. It sets unsupported to
+// a text about the part that this version cannot enforce, or "". Its error matches store.ErrMalformed.
 func decodeApp(item store.Item) (appItem, error) {
 	var a appItem
 	if err := attributevalue.UnmarshalMap(item, &a); err != nil {
@@ -187,7 +185,8 @@ func decodeApp(item store.Item) (appItem, error) {
 	return a, nil
 }
 
-// loadApps reads all apps of an organisation by id, deleted ones included.
+// loadApps reads all apps of an organisation and returns them by id, also tombstones of deleted ones. It does
+// not check that the organisation exists. A malformed app is an error.
 func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, error) {
 	apps := map[string]appItem{}
 	err := i.store.Query(ctx, i.store.Control, orgKey(org).PK, appPrefix, appPrefix+"~", func(item store.Item) error {
@@ -198,9 +197,9 @@ func (i items) loadApps(ctx context.Context, org string) (map[string]appItem, er
 	return apps, err
 }
 
-// newOrgWrite returns the transaction write that stores an organisation, and sends nothing. Its condition is
-// that the organisation and its apps have not changed since seen was read; a missing organisation has version
-// 0.
+// newOrgWrite returns the transaction write that stores item as the organisation id; it sends nothing. It
+// requires that neither the organisation nor its apps changed since seen was read; a zero seen requires that
+// none is stored.
 func (i items) newOrgWrite(id string, item, seen orgItem) (types.TransactWriteItem, error) {
 	expression, names, values, err := newUpdateExpression(item, optionalConfig...)
 	if err != nil {
@@ -219,8 +218,8 @@ func (i items) newOrgWrite(id string, item, seen orgItem) (types.TransactWriteIt
 	}}, nil
 }
 
-// newAppWrites returns the transaction writes that store an app's item and add its labels to the
-// organisation's; it sends nothing. They require the versions of both that were read: seen and o.
+// newAppWrites returns two transaction writes: one stores item as the app, one adds o's labels to the
+// organisation and counts an app change there. They require the versions in seen and o. It sends nothing.
 func (i items) newAppWrites(org, app string, item, seen appItem, o orgItem) ([]types.TransactWriteItem, error) {
 	expression, names, values, err := newUpdateExpression(item, optionalConfig...)
 	if err != nil {
@@ -249,15 +248,15 @@ func (i items) newAppWrites(org, app string, item, seen appItem, o orgItem) ([]t
 	}, nil
 }
 
-// mergeLabels returns the sorted union of labels.
+// mergeLabels returns a new sorted slice with every label of labels and more once. It leaves both unchanged.
 func mergeLabels(labels []string, more ...string) []string {
 	all := slices.Concat(labels, more)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
 
-// appDeletedError returns the error of a call for a deleted app, while its tombstone is stored. It matches
-// ErrNotFound.
+// appDeletedError returns an error for a call for an app whose tombstone is stored. It matches ErrNotFound and
+// says how to correct that.
 func appDeletedError(org, app string) error {
 	return &problem.Fixable{Err: notFound("app %q of organisation %s was deleted; create it again", app, org), Fix: fault.PutApp}
 }
@@ -266,8 +265,8 @@ func appDeletedError(org, app string) error {
 // o and err.
 func isDeletedOrg(o orgItem, err error) bool { return errors.Is(err, ErrNotFound) && o.Deleted != 0 }
 
-// loadApp reads an app. It returns ErrNotFound for a missing or deleted app, for a deleted one with its
-// tombstone.
+// loadApp reads an app's own item without a cache. A missing app is ErrNotFound; a deleted one is ErrNotFound
+// together with its tombstone. It does not read the organisation.
 func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	item, err := i.store.Get(ctx, i.store.Control, appKey(org, app))
 	if err != nil {
@@ -276,8 +275,8 @@ func (i items) loadApp(ctx context.Context, org, app string) (appItem, error) {
 	return decodeLiveApp(org, app, item)
 }
 
-// decodeLiveApp decodes the item of an app. It returns ErrNotFound for a nil item and for the tombstone of a
-// deleted app.
+// decodeLiveApp decodes the item of an app. A nil item is ErrNotFound; a deleted app is ErrNotFound together
+// with its tombstone.
 func decodeLiveApp(org, app string, item store.Item) (appItem, error) {
 	if item == nil {
 		return appItem{}, notFound("app %q of organisation %s", app, org)
@@ -301,8 +300,8 @@ const (
 	attrSince = "since_epoch_ms"
 )
 
-// decodeOverride decodes an override; a nil item gives one without a label that has expired. Its field since is
-// zero if the item does not have the time at which it was set.
+// decodeOverride decodes an app's override. A nil item gives one without a label that ended in 1970. since is
+// zero if the item lacks the time at which it was set.
 func decodeOverride(item store.Item) (override, error) {
 	var d store.Decoder
 	o := override{label: d.String(item, store.AttrLabel), until: time.UnixMilli(d.Int(item, attrUntil))}
@@ -312,7 +311,8 @@ func decodeOverride(item store.Item) (override, error) {
 	return o, d.Err
 }
 
-// eventFields returns the override's fields for events, or nil if it has expired.
+// eventFields returns label and end of the override as the fields of an audit event. It returns nil if the
+// override has ended at now.
 func (o override) eventFields(now time.Time) trail.Fields {
 	if !now.Before(o.until) {
 		return nil

@@ -25,7 +25,8 @@ func overrideKey(org, app string) store.Key {
 	return store.Key{PK: orgPrefix + org, SK: overPrefix + app}
 }
 
-// priceKey returns the key of the root item of a model's prices in the control table.
+// priceKey returns the key of the root item of a model's prices in the control table. name is the model's id
+// without a region prefix.
 func priceKey(name string) store.Key { return store.Key{PK: pricePrefix + name, SK: ledger.RootSK} }
 
 // Keys of the usage table, beside those of the ledger.
@@ -35,5 +36,5 @@ func stickyKey(org, app, day string) store.Key {
 	return store.Key{PK: "STICKY#" + ledger.AppScope(org, app), SK: "DAY#" + day}
 }
 
-// eventPK returns the partition key of a scope's events in the usage table.
+// eventPK returns the partition key of a scope's events (thresholds and changes of label) in the usage table.
 func eventPK(scope string) string { return "EVENT#" + scope }

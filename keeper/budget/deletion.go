@@ -42,9 +42,9 @@ type deletion struct {
 // exist again, so this call must stop.
 var errOvertaken = errors.New("budget: the deletion was overtaken")
 
-// deleteAll stores a tombstone in place of the organisation or app, drops the cached configurations, and then
-// deletes the rest. Each step can be repeated. It returns nil if a PUT or another deletion has replaced the
-// tombstone meanwhile.
+// deleteAll stores a tombstone with an audit event, drops cached configurations, deletes the apps and
+// credentials, and lets the tombstone expire. A repetition completes an interrupted deletion. It returns nil if
+// a PUT or another deletion has replaced the tombstone meanwhile.
 func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	settings, err := d.admin.settings.readSettings(ctx)
 	if err != nil {
@@ -66,8 +66,9 @@ func (d *deletion) deleteAll(ctx context.Context, operation string) error {
 	return adminError(operation, err)
 }
 
-// completeDeletion deletes an organisation's apps, revokes credentials unless d.revoke is nil, and then lets
-// the tombstone expire. It returns errOvertaken if the tombstone has been replaced.
+// completeDeletion deletes the organisation's apps, calls d.revoke unless it is nil, and then gives the
+// tombstone a time to live, which completes the deletion. It returns errOvertaken if the tombstone has been
+// replaced.
 func (d *deletion) completeDeletion(ctx context.Context) error {
 	if d.app == "" {
 		if err := d.deleteApps(ctx); err != nil {
@@ -97,8 +98,8 @@ func (d *deletion) completeDeletion(ctx context.Context) error {
 	return err
 }
 
-// itemKey returns the key of the deleted item: the app's, or the organisation's if the deletion
-// has no app.
+// itemKey returns the key in the control table of the item to delete: the app's, or the organisation's if d.app
+// is empty.
 func (d *deletion) itemKey() store.Key {
 	if d.app == "" {
 		return orgKey(d.org)
@@ -110,8 +111,8 @@ func (d *deletion) itemKey() store.Key {
 // counters have expired.
 func (d *deletion) expirySeconds() int64 { return d.admin.now().AddDate(0, 0, d.keepDays+2).Unix() }
 
-// checkTombstone reads the tombstone again. It returns errOvertaken if another PUT or deletion
-// has replaced it.
+// checkTombstone reads the stored item again, and returns errOvertaken unless it has the version of
+// d.tombstone: a PUT or another deletion has replaced it.
 func (d *deletion) checkTombstone(ctx context.Context) error {
 	item, err := d.admin.store.Get(ctx, d.admin.store.Control, d.itemKey())
 	var read store.Decoder
@@ -121,9 +122,9 @@ func (d *deletion) checkTombstone(ctx context.Context) error {
 	return err
 }
 
-// decideOrg returns the change that replaces the organisation by a tombstone, and sets d.tombstone; it writes
-// nothing. The change is nil if the organisation is deleted already, and a missing one is ErrNotFound. A
-// configuration that this version does not enforce can be deleted too.
+// decideOrg reads the organisation, sets d.tombstone, and returns the change that stores it; it writes nothing.
+// The change is nil if the organisation is deleted already; a missing one is ErrNotFound. It accepts a
+// configuration that this version cannot enforce.
 func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	now := d.admin.now()
 	seen, err := d.admin.items.loadOrg(ctx, d.org)
@@ -146,9 +147,9 @@ func (d *deletion) decideOrg(ctx context.Context, _ string) (*change, error) {
 	return &change{[]types.TransactWriteItem{write}, event}, err
 }
 
-// decideApp returns the change that replaces an app by a tombstone and deletes its override; it is nil if the
-// app is deleted already. It sets d.tombstone unless the whole organisation is being deleted. In that case an
-// app without an item only loses its override.
+// decideApp reads an app and returns the change that replaces it by a tombstone and deletes its override, or
+// nil for a deleted app. It sets d.tombstone if d.app is set. Otherwise the organisation's tombstone must be
+// unchanged, and without an item only the override goes.
 func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	var conditions []types.TransactWriteItem
 	if d.app == "" {
@@ -191,8 +192,8 @@ func (d *deletion) decideApp(ctx context.Context, app string) (*change, error) {
 	return &change{append(conditions, write, ended), event}, err
 }
 
-// tombstone returns the tombstone that replaces the item: it has the next version, is deleted at now, and has
-// no time to live yet.
+// tombstone returns the item part that replaces c on its deletion at now: the next version, marked as deleted,
+// without configuration and time to live. It stores nothing.
 func (c configItem) tombstone(now time.Time) configItem {
 	return configItem{Version: c.Version + 1, Created: c.Created, Updated: now.Unix(), Deleted: now.Unix()}
 }
@@ -217,8 +218,8 @@ func (d *deletion) newTombstoneCheck() types.TransactWriteItem {
 	}}
 }
 
-// deleteApps deletes the apps of the organisation one by one, each with its override and an audit event, and
-// the overrides of apps without an item. It ends at the first error.
+// deleteApps deletes the organisation's apps one by one, each with its override and an audit event, and
+// overrides without an app. It keeps tombstones of the apps. It ends at the first error.
 func (d *deletion) deleteApps(ctx context.Context) error {
 	apps := map[string]bool{}
 	err := d.admin.store.Query(ctx, d.admin.store.Control, orgKey(d.org).PK, appPrefix, overPrefix+"~", func(item store.Item) error {
@@ -240,8 +241,8 @@ func (d *deletion) deleteApps(ctx context.Context) error {
 	return nil
 }
 
-// checkComplete returns ErrConflict, with the fix, if the item is the tombstone of an unfinished
-// deletion. The error names it by what.
+// checkComplete returns ErrConflict if the item is the tombstone of an unfinished deletion, else nil. what
+// names the item in the error, and fix is the call that completes the deletion.
 func (c configItem) checkComplete(what string, fix fault.Fix) error {
 	if c.isDeleted() && c.Expires == 0 {
 		return &problem.Fixable{Err: fmt.Errorf("%w: %s is being deleted: first complete that", ErrConflict, what), Fix: fix}

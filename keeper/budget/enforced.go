@@ -19,8 +19,8 @@ const (
 	attrCalendar    = "calendar"
 )
 
-// unsupportedPart returns a text about the part of a stored configuration that this version does
-// not enforce, or "".
+// unsupportedPart returns a text for users about the first part of a stored configuration that this version
+// cannot enforce. It returns "" if it supports all parts.
 func unsupportedPart(item store.Item) string {
 	if s, ok := item[attrEnforcement].(*types.AttributeValueMemberS); ok && s.Value == "HARD" {
 		return "it is stored with enforcement HARD"
@@ -44,7 +44,7 @@ type enforcedError struct {
 // Error returns the text of the *fault.ValidationError of Unwrap.
 func (e *enforcedError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap returns the *fault.ValidationError.
+// Unwrap returns a new *fault.ValidationError that says which part cannot be enforced, and how to correct that.
 func (e *enforcedError) Unwrap() error {
 	advice, fix := "put another after you delete it", fault.DeleteOrg
 	if e.deleted {

@@ -44,8 +44,8 @@ func invalidConfig(field, format string, args ...any) *fault.ValidationError {
 	return &fault.ValidationError{Package: pkg, Field: field, Code: fault.InvalidConfig, Reason: fmt.Sprintf(format, args...)}
 }
 
-// wrapFailure adds the operation's name to an error of the store, as ledger.WrapError does. It returns
-// ErrNotFound unchanged.
+// wrapFailure wraps err with the operation's name: an unavailable store as a *fault.UnavailableError, else as a
+// plain error. It returns nil, ErrNotFound, ErrClosed and wrapped errors unchanged.
 func wrapFailure(operation string, err error) error {
 	if errors.Is(err, ErrNotFound) {
 		return err
@@ -53,7 +53,8 @@ func wrapFailure(operation string, err error) error {
 	return ledger.WrapError(operation, err)
 }
 
-// isUnavailable reports whether err is a failure of the store.
+// isUnavailable reports whether err matches fault.ErrUnavailable: the store did not serve the request, or did
+// not confirm it.
 func isUnavailable(err error) bool { return errors.Is(err, fault.ErrUnavailable) }
 
 // invalidLabelError returns the *fault.ValidationError for a label outside the app's ordering.
@@ -68,9 +69,9 @@ func noModelError(label string) error {
 	return invalidConfig("models."+label, "label %q has no model id", label)
 }
 
-// asCallFailure adds the operation's name to an *fault.UnavailableError of the ledger, for the caller of
-// Submit, SubmitBatch or Adjust. The end of the caller's context becomes such an error too, marked Unconfirmed.
-// It returns other errors unchanged.
+// asCallFailure returns a *fault.UnavailableError of the ledger with the operation's name in place of the
+// ledger's. The end of the caller's context becomes such an error too, Unconfirmed, because the write may land.
+// Other errors stay.
 func asCallFailure(operation string, err error) error {
 	var u *fault.UnavailableError
 	switch {
@@ -82,8 +83,8 @@ func asCallFailure(operation string, err error) error {
 	return err
 }
 
-// conflictError returns ErrConflict for a request id that was used with another payload, with the
-// day and label of that record.
+// conflictError returns an error that matches ErrConflict: the request id was used with another payload. It
+// names the day and label of the stored record, if they are known.
 func conflictError(stored ledger.Stored) error {
 	if stored.Day == "" {
 		return fmt.Errorf("%w: the request id was used with another payload", ErrConflict)

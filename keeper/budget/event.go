@@ -36,7 +36,8 @@ type Event struct {
 	At          time.Time `json:"at"`                             // when the event was found
 }
 
-// itemKey returns the key of the event's item.
+// itemKey returns the key of the event's item in the usage table: the partition of its scope, and the rest of
+// its id.
 func (e Event) itemKey() store.Key { return store.Key{PK: eventPK(e.Scope), SK: e.ID[len(e.Scope)+1:]} }
 
 // encodeItem returns the event as an item that is not delivered yet and expires after eventsKept. writer is the
@@ -55,8 +56,8 @@ func (e Event) encodeItem(writer string, claimed time.Time) store.Item {
 	return item
 }
 
-// decodeEvent decodes an event. It ignores the claim and the delivery mark. The error names a
-// malformed attribute.
+// decodeEvent decodes a stored event, without its claim and its mark of delivery. With a malformed attribute it
+// returns the rest and an error that names it.
 func decodeEvent(item store.Item) (Event, error) {
 	var d store.Decoder
 	return Event{

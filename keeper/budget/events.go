@@ -31,8 +31,8 @@ type view struct {
 	near atomic.Pointer[nearness] // readable without the lock; nil before the first query
 }
 
-// viewFor returns the view of the tenant's app: the events and the label that this process knows of. It makes
-// an empty one if none is cached.
+// viewFor returns the cached state of looking for the app's events in this process. If none is cached, it
+// caches an empty one, which may evict another app's.
 func (s *standing) viewFor(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,8 +45,8 @@ func (s *standing) viewFor(t *tenant) *view {
 	return v
 }
 
-// peekView returns the cached view of an app, or an empty one that it does not cache. It evicts no other app's
-// view.
+// peekView returns the cached state of looking for the app's events, or a new empty one that it does not cache.
+// It evicts no other app's and does not count as a use.
 func (s *standing) peekView(t *tenant) *view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,16 +56,16 @@ func (s *standing) peekView(t *tenant) *view {
 	return &view{}
 }
 
-// findEvents delivers the events of reached thresholds and updates the app's sticky record, once per query of
-// the store and app. It records how near the quotas are, for Stats. It logs its errors: they never fail the
-// call in which it runs.
+// findEvents records how near the app's quotas are, for Stats, updates its sticky record and delivers events of
+// reached thresholds. It does so once for each version of the board and the configuration. It logs its errors,
+// which never fail the call.
 func (s *standing) findEvents(ctx context.Context, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	s.findEventsIn(ctx, s.viewFor(t), t, b, version, now)
 }
 
 // findEventsIn records in v how near the quotas are, updates the app's sticky record and delivers events of
-// reached thresholds. It does so at most once for each version of the board b and of the configuration. It logs
-// errors, and does nothing while another call holds v's lock.
+// reached thresholds. It does nothing if v has seen this version and configuration, or while another call holds
+// v's lock. It logs errors.
 func (s *standing) findEventsIn(ctx context.Context, v *view, t *tenant, b *ledger.Board, version int64, now time.Time) {
 	if !v.mu.TryLock() {
 		return // another call of this app does it
@@ -123,9 +123,9 @@ func thresholdsReached(t *tenant, out *outlook, now time.Time) []Event {
 	return events
 }
 
-// deliverEvent claims an event in the store, calls Options.OnEvent and marks the event delivered, in the store
-// and in v. It does nothing if v knows the event as delivered. If another process has claimed the event, it
-// leaves it to that process for the time takeOverAfter.
+// deliverEvent claims an event in the store, calls Options.OnEvent, and marks the event as delivered in the
+// store and in v. It does nothing if the event is delivered. Another process's claim it leaves alone for
+// takeOverAfter.
 func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.Time) error {
 	if v.done[e.ID] || now.Before(v.later[e.ID]) {
 		return nil
@@ -157,8 +157,8 @@ func (s *standing) deliverEvent(ctx context.Context, v *view, e Event, now time.
 	return s.markDelivered(ctx, e, writer)
 }
 
-// markDelivered stores that the hook has handled the event. It does nothing, without an error, if
-// another process has taken over the claim of writer.
+// markDelivered stores that e is delivered, so that no process delivers it again. If another process has taken
+// over the claim of writer, it does nothing and returns nil.
 func (s *standing) markDelivered(ctx context.Context, e Event, writer string) error {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -175,8 +175,8 @@ func (s *standing) markDelivered(ctx context.Context, e Event, writer string) er
 	return err
 }
 
-// listEvents queries the stored events of the app's scope, ordered by day. An error is the only
-// element.
+// listEvents returns an iterator over the stored events of the app's scope, ordered by day, delivered or not.
+// It reads all before it yields the first. An error is the only element.
 func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		scope, err := s.scopeNow(ctx, org, app)
@@ -197,8 +197,8 @@ func (s *standing) listEvents(ctx context.Context, org, app string) iter.Seq2[Ev
 	}
 }
 
-// readEvents queries a scope's stored events. delivered has an entry for each event id, true if the event was
-// delivered.
+// readEvents reads all stored events of a scope, ordered by day. delivered is true for the id of each event
+// that was delivered, and false for the others. A malformed event is an error.
 func (s *standing) readEvents(ctx context.Context, scope string) (events []Event, delivered map[string]bool, err error) {
 	delivered = map[string]bool{}
 	err = s.store.Query(ctx, s.store.Usage, eventPK(scope), "0", "~", func(item store.Item) error {

@@ -23,7 +23,8 @@ type Health struct {
 	SpoolBytes int64
 }
 
-// withTimeout returns a context that ends after Options.Timeout, to bound a call's use of the store.
+// withTimeout returns a context that ends Options.Timeout from now, or with ctx, to bound a call's use of the
+// store. The caller must call the cancel function.
 func (o Options) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, o.Timeout)
 }

@@ -99,9 +99,8 @@ func New(client Client, tables Tables, options *Options) (*Keeper, error) {
 	return &Keeper{core: k, principal: opts.Principal}, nil
 }
 
-// makeParts makes the parts of the keeper, each from the parts below it. The ledger and the administration
-// use no other part. The standing reads both, and the charges write to the ledger. own are the layers of
-// prices of the options and the catalog.
+// makeParts sets the keeper's ledger, administration and other parts, each from those made before it. own are
+// the prices of the options and the catalog. It sends no request and starts no goroutine.
 func (k *core) makeParts(own priceLayers) {
 	k.admin = newAdministration(k.store, k.now, own, k.opts, k.life, k.tables)
 	k.tenants = k.admin.tenants
@@ -119,12 +118,12 @@ func (k *core) makeParts(own priceLayers) {
 	}
 }
 
-// now returns the current time of the keeper's clock.
+// now returns the current time of the keeper's clock, corrected by DynamoDB's clock if Options say so.
 func (k *core) now() time.Time { return k.clock.Now() }
 
-// Close waits until every accepted operation is written and every found event is delivered, or until ctx ends,
-// whose error it then returns. Later calls fail with ErrClosed, also on the keepers of As, which share the
-// state. A second Close has no effect.
+// Close refuses later calls with ErrClosed, waits until accepted operations are written and found events
+// delivered, and closes the spool. If ctx ends first, it stops the work and returns ctx's error. A keeper of As
+// shares this; a second Close does nothing.
 func (k *Keeper) Close(ctx context.Context) error {
 	err := k.checkUsable(ctx)
 	if err != nil {
@@ -159,10 +158,9 @@ func (k *Keeper) Close(ctx context.Context) error {
 	return err
 }
 
-// Recommend returns the label of its ordering that an app may use now: the first with a price
-// and room in its quota. It sends no request while the cached state is fresh. If no label has
-// room, it fails with a *prices.QuotaExceededError. Options.OnUnavailable decides about a store
-// that does not answer.
+// Recommend returns the label that an app may use now: an active override's, else the first in its ordering
+// with a price and room. It sends no request while the cached state is fresh. Without room it fails with a
+// *prices.QuotaExceededError; in an outage Options.OnUnavailable decides.
 func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return Recommendation{}, err
@@ -170,8 +168,8 @@ func (k *Keeper) Recommend(ctx context.Context, org, app string) (Recommendation
 	return k.recommender.recommendLabel(ctx, org, app, false)
 }
 
-// RecommendFresh is Recommend with a query of the store, unless the last query began within
-// half a second.
+// RecommendFresh is Recommend with a query of the store first, however fresh the cached spend is, unless the
+// last query began within half a second.
 func (k *Keeper) RecommendFresh(ctx context.Context, org, app string) (Recommendation, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return Recommendation{}, err
@@ -226,9 +224,9 @@ func (k *Keeper) Replay(ctx context.Context) error {
 	return k.charges.replaySpool(ctx)
 }
 
-// Totals returns one day's usage by label, summed consistently from the store, with costs in micro-dollars. An
-// empty day means today, an empty app the whole organisation. A day before Options.KeepDays is a
-// *fault.ValidationError.
+// Totals returns one day's usage by label in micro-dollars, summed consistently from the store. An empty day
+// means today, an empty app the whole organisation; a day before Options.KeepDays is a *fault.ValidationError.
+// It then stores missing totals of closed days in the background.
 func (k *Keeper) Totals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return DayTotals{}, err
@@ -246,8 +244,9 @@ func (k *Keeper) History(ctx context.Context, org, app, from, to string) iter.Se
 	return k.days.readHistory(ctx, org, app, from, to)
 }
 
-// TagTotals returns one day's cost in micro-dollars by the values of a tag, the most expensive first. An empty
-// day means today, an empty app the whole organisation.
+// TagTotals reads one day's cost in micro-dollars by the values of a tag, and returns the most expensive first.
+// An empty day means today, an empty app the whole organisation; a bad tag or an expired day is a
+// *fault.ValidationError.
 func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return nil, err
@@ -255,8 +254,8 @@ func (k *Keeper) TagTotals(ctx context.Context, org, app, day, tag string) ([]Ta
 	return k.days.tagTotals(ctx, org, app, day, tag)
 }
 
-// Events lists the stored events of an app's scope, ordered by day, delivered or not. An error is the only
-// element.
+// Events lists the stored events of an app's scope, reached thresholds and changes of label, ordered by day,
+// delivered or not. An error is the only element.
 func (k *Keeper) Events(ctx context.Context, org, app string) iter.Seq2[Event, error] {
 	if err := k.checkUsable(ctx); err != nil {
 		return problem.ErrorList[Event](err)
@@ -331,9 +330,9 @@ func (k *Keeper) As(principal string) *Keeper {
 	return &Keeper{core: k.core, principal: principal}
 }
 
-// changeAuthor returns the keeper's principal as the author of a change, empty only under
-// Options.AllowAnonymous. It returns a *fault.ValidationError for a missing or bad principal. Changes call it
-// before they read anything.
+// changeAuthor returns the keeper's principal as the author of a change, and "" only under
+// Options.AllowAnonymous. It returns a *fault.ValidationError for a missing or bad principal, an unusable
+// keeper, or a nil ctx.
 func (k *Keeper) changeAuthor(ctx context.Context) (string, error) {
 	if err := k.checkUsable(ctx); err != nil {
 		return "", err
@@ -350,7 +349,8 @@ func (k *Keeper) changeAuthor(ctx context.Context) (string, error) {
 	return k.principal, nil
 }
 
-// checkUsable returns an error for a keeper that New did not make, and for a nil context.
+// checkUsable returns a *fault.ValidationError if New did not make k or if ctx is nil, else nil. A closed
+// keeper passes.
 func (k *Keeper) checkUsable(ctx context.Context) error {
 	if k == nil || k.core == nil {
 		return invalid("keeper", "was not made by New; make one with budget.New(client, budget.Tables{}, nil)")
@@ -358,8 +358,8 @@ func (k *Keeper) checkUsable(ctx context.Context) error {
 	return problem.CheckContext(ctx, pkg)
 }
 
-// connectStore sets k.tables, k.client and k.store, on a user's client. While a table is known not to answer,
-// its requests fail at once, and one goroutine probes it in the background.
+// connectStore sets k.tables, k.client and k.store for requests through client. While a table does not answer,
+// its breaker fails requests at once, and a goroutine probes the table. It sends no request itself.
 func (k *core) connectStore(client Client, tables Tables) {
 	var patient *ddb.Client
 	breaker := func(table string) *ddb.Breaker {
@@ -374,9 +374,9 @@ func (k *core) connectStore(client Client, tables Tables) {
 	k.store = &store.Store{Client: k.client, Control: tables.Control, Usage: tables.Usage}
 }
 
-// probeTable sends a table an update whose condition never holds, to check that it accepts writes. It returns
-// the error of the request, even the expected refusal of the condition, and ddb.ErrForeign if the condition
-// held.
+// probeTable sends a table an update whose condition never holds, to check that it answers writes; nothing
+// changes. It returns the request's error, normally the refusal of the condition. If the condition held, it
+// returns ddb.ErrForeign.
 func probeTable(ctx context.Context, client Client, table string) error {
 	_, err := client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &table, Key: store.Key{PK: "PROBE#" + store.NewID(), SK: "PROBE"}.Attributes(),

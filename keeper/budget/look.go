@@ -20,15 +20,16 @@ type outlook struct {
 	stand ledger.Stand  // state of that board, or an older one
 }
 
-// quotaError returns the *prices.QuotaExceededError for an app without a label that has room, with the
-// outlook's instant as DecidedAt.
+// quotaError returns a new *prices.QuotaExceededError with the states of all labels, for an app without room in
+// any. Its DecidedAt is the instant of the outlook. It does not check for room.
 func (o *outlook) quotaError() *prices.QuotaExceededError {
 	err := o.plan.quotaError()
 	err.DecidedAt = o.at
 	return err
 }
 
-// labelState returns the state of a label, or false if it is not in the ordering.
+// labelState returns the state of the label with a name, with model, quota and spend of today. It returns false
+// if the label is not in the app's ordering.
 func (o *outlook) labelState(name string) (labelState, bool) {
 	i := slices.IndexFunc(o.labels, func(l labelState) bool { return l.label == name })
 	if i < 0 {
@@ -37,10 +38,9 @@ func (o *outlook) labelState(name string) (labelState, bool) {
 	return o.labels[i], true
 }
 
-// readOutlook returns the state of an app's budget, from fresh cached sums or else from the store; with force
-// also if this process has written since the last read. If the store does not answer, it returns the last known
-// state with the error, or else nil. It adds the app to the scope's watch, and after a query it
-// handles events and the sticky record.
+// readOutlook returns the state of an app's budget from fresh cached sums, else from the store; with force also
+// if this process has written since. During an outage it returns the last known state, or nil, with the error.
+// It watches the app and handles events.
 func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*outlook, error) {
 	now := s.now()
 	b := s.ledger.Board(t.scope())
@@ -61,8 +61,8 @@ func (s *standing) readOutlook(ctx context.Context, t *tenant, force bool) (*out
 	return out, err
 }
 
-// renewBoard starts a goroutine that queries the store for sums that are about to expire, so that no caller of
-// an active app waits. It also handles events. It ignores a failed query, and does nothing after Close.
+// renewBoard starts a goroutine that queries the app's sums for today again before they expire, so that no
+// caller waits, and then handles events. It ignores a failed query, and does nothing after Close.
 func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	if !s.life.Begin(false) {
 		return
@@ -78,9 +78,8 @@ func (s *standing) renewBoard(t *tenant, b *ledger.Board) {
 	}()
 }
 
-// computeOutlook computes the state of an app's labels at now from the board's sums, and chooses a label. If
-// stored is true, it counts only spend that was read from the store, not the spend that this process wrote
-// since.
+// computeOutlook returns the state of an app's labels at now from the cached sums of b, with the label to
+// recommend. With stored it counts only spend read from the store, not own later writes. It sends no request.
 func (s *standing) computeOutlook(t *tenant, b *ledger.Board, now time.Time, stored bool) *outlook {
 	p, day := t.policy(), t.calendar.Day(now)
 	labels := make([]labelState, len(p.ordering))
@@ -95,14 +94,14 @@ func (s *standing) computeOutlook(t *tenant, b *ledger.Board, now time.Time, sto
 	}
 }
 
-// countersNeeded returns which counters a recommendation reads: those of today of the labels in the app's
-// ordering.
+// countersNeeded returns the counters that a recommendation at now needs: those of today in the organisation's
+// time zone, of the labels of the app's ordering.
 func (t *tenant) countersNeeded(now time.Time) ledger.Need {
 	return ledger.NeedOf(t.calendar.Day(now), t.policy().ordering)
 }
 
-// scopeNow returns the key of the scope that counts the app's spend: the app's, or the organisation's. It
-// returns a *fault.ValidationError for bad ids, and ErrNotFound for an unknown app.
+// scopeNow returns the key of the scope that counts the app's spend: the app's or the organisation's. It uses
+// the cached configuration. Bad ids are a *fault.ValidationError; an unknown app is ErrNotFound.
 func (s *standing) scopeNow(ctx context.Context, org, app string) (string, error) {
 	if err := validTarget(org, app); err != nil {
 		return "", err
@@ -123,8 +122,8 @@ type nearness struct {
 	percent   map[string]float64
 }
 
-// computeNearness returns the used percentage of each label's quota, and the instants between which they are valid.
-// It leaves out labels without a quota.
+// computeNearness returns the used percentage of each label's quota with the instant of the outlook and the end
+// of its day. Labels with a quota of 0 are left out.
 func (o *outlook) computeNearness() *nearness {
 	n := &nearness{at: o.at, until: o.resetAt, percent: map[string]float64{}}
 	for _, l := range o.labels {

@@ -141,8 +141,8 @@ type Options struct {
 // defaultRetention is the default of Options.AuditRetention.
 const defaultRetention = 90 * 24 * time.Hour
 
-// withDefaults returns a copy of the options with defaults for unset fields. It records a
-// KeepDays that the caller gave in namedDays.
+// withDefaults returns a copy of the options with defaults for zero fields and a copy of Models. namedDays
+// keeps the given KeepDays, 0 if unset, because a stored value precedes the default.
 func (o Options) withDefaults() Options {
 	if o.CorrectClock == nil {
 		o.CorrectClock = aws.Bool(o.Now == nil)
@@ -202,8 +202,8 @@ func (o Options) checkModels() error {
 	return validModels("options.models.", o.Models)
 }
 
-// validPrincipal returns an error if a principal is given and is not a valid name for audit
-// events.
+// validPrincipal returns a *fault.ValidationError if Principal is set and is not a valid name for audit events.
+// An empty one is valid here.
 func (o Options) validPrincipal() error {
 	if o.Principal == "" {
 		return nil
@@ -214,7 +214,8 @@ func (o Options) validPrincipal() error {
 	return nil
 }
 
-// validate returns an error unless both policies are Refuse or Allow.
+// validate returns a *fault.ValidationError unless Recommend and Submit are both Refuse or Allow. The defaults
+// must be set.
 func (o OnUnavailable) validate() error {
 	for _, p := range []struct {
 		field string

@@ -13,9 +13,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// putOverride forces an app to a label until an instant, with an audit event, and drops the organisation's
-// cached configurations. It returns a *fault.ValidationError for a past instant, or if the label is not in the
-// app's ordering or has no model or price now.
+// putOverride forces an app to a label until an instant, with an audit event in the name of by, and drops the
+// organisation's cached configurations. A past instant, or a label outside the ordering or without model or
+// price now, is a *fault.ValidationError.
 func (adm *administration) putOverride(ctx context.Context, by, org, app, label string, until time.Time) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -37,8 +37,8 @@ func (adm *administration) putOverride(ctx context.Context, by, org, app, label 
 	return adm.setOverride(ctx, "Override", audit.Event{Principal: by, Action: actionOverrideSet, Target: org, Resource: app}, override{label: label, until: until})
 }
 
-// clearOverride removes an app's override, with an audit event, and drops the organisation's cached
-// configurations. It succeeds if there is none.
+// clearOverride removes an app's override, with an audit event in the name of by, and drops the organisation's
+// cached configurations. Without an override it writes nothing and returns nil.
 func (adm *administration) clearOverride(ctx context.Context, by, org, app string) error {
 	if err := validTarget(org, app); err != nil {
 		return err
@@ -46,17 +46,18 @@ func (adm *administration) clearOverride(ctx context.Context, by, org, app strin
 	return adm.setOverride(ctx, "ClearOverride", audit.Event{Principal: by, Action: actionOverrideCleared, Target: org, Resource: app}, override{})
 }
 
-// setOverride stores an app's override with its audit event e, and drops the organisation's cached
-// configurations. The zero override removes the stored one. An equal override is not written again.
+// setOverride stores next as an app's override with its audit event e, or removes the stored one if next is
+// zero. It writes no equal one, and drops the organisation's cached configurations. operation names the caller
+// in errors.
 func (adm *administration) setOverride(ctx context.Context, operation string, e audit.Event, next override) error {
 	err := adm.desk.commit(ctx, func() (*change, error) { return adm.decideOverride(ctx, e, next) })
 	adm.tenants.evict(e.Target)
 	return adminError(operation, err)
 }
 
-// decideOverride reads an app's override and returns the change that stores next. Without a label in next the change
-// removes the override. It writes nothing itself. The change is nil if nothing changes. It returns ErrNotFound for a new override of
-// a deleted app.
+// decideOverride reads an app's override and returns the change that stores next, or removes the stored one if
+// next has no label; it writes nothing. The change is nil if nothing changes. A new override of a deleted app
+// is ErrNotFound.
 func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}
@@ -95,8 +96,8 @@ func (adm *administration) decideOverride(ctx context.Context, e audit.Event, ne
 	}}}, event}, nil
 }
 
-// newLivingChecks returns transaction conditions: neither the organisation nor the app is deleted. It returns
-// ErrNotFound if items show that one is deleted already, which makes the cached tenant outdated.
+// newLivingChecks returns two transaction conditions: neither the organisation nor the app is deleted. If
+// items, as just read, show that one is, it returns ErrNotFound. It reads and writes nothing.
 func (adm *administration) newLivingChecks(items map[store.Key]store.Item, org, app string) ([]types.TransactWriteItem, error) {
 	if _, err := decodeOrg(org, items[orgKey(org)]); err != nil {
 		return nil, err

@@ -21,9 +21,9 @@ const (
 	maxPast = 256 // per configuration; the newest are kept
 )
 
-// pastModels returns the past models of labels after a change from before to models, ordered by the end of
-// their use. It adds the replaced ones, and leaves out current ones and those older than pastFor. Beyond
-// maxPast it drops the oldest.
+// pastModels returns the earlier models of labels after a change from before to models at now, by the end of
+// their use. It adds replaced models, and drops those in use again, those older than pastFor, and the oldest
+// beyond maxPast.
 func pastModels(past []pastModel, before, models map[string]string, now time.Time) []pastModel {
 	past = slices.DeleteFunc(slices.Clone(past), func(p pastModel) bool {
 		return p.Until < now.Add(-pastFor).Unix() || models[p.Label] == p.Model
@@ -37,7 +37,8 @@ func pastModels(past []pastModel, before, models map[string]string, now time.Tim
 	return past[max(0, len(past)-maxPast):]
 }
 
-// comparePast orders past models by the end of their use, then by label and model.
+// comparePast returns a negative number, 0 or a positive number for sorting past models: by the end of their
+// use, then by label and model.
 func (p pastModel) comparePast(o pastModel) int {
 	return cmp.Or(cmp.Compare(p.Until, o.Until), cmp.Compare(p.Label, o.Label), cmp.Compare(p.Model, o.Model))
 }

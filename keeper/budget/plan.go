@@ -45,8 +45,8 @@ type labelState struct {
 	spend        money.Picos // today
 }
 
-// status returns the label's status by its spend and quota; tight is the threshold in percent. A label without
-// a price is StatusUnpriced.
+// status returns the label's status by today's spend, its quota, and tight, the threshold in percent. It is
+// StatusUnpriced for a label without a price, whatever the spend.
 func (l labelState) status(tight int64) prices.Status {
 	if !l.priced {
 		return prices.StatusUnpriced
@@ -80,7 +80,8 @@ type plan struct {
 }
 
 // chooseLabel returns the plan that chooses the first label with a price and room in its quota; its index is -1
-// if there is none. It prefers a manual override, whatever the spend, if the override has a price.
+// without one. The label override, if priced, is chosen instead, whatever the spend. tight is the threshold in
+// percent.
 func chooseLabel(labels []labelState, tight int64, resetAt time.Time, override string) plan {
 	p := plan{labels: labels, tight: tight, resetAt: resetAt, index: -1}
 	for i, l := range labels {
@@ -95,8 +96,8 @@ func chooseLabel(labels []labelState, tight int64, resetAt time.Time, override s
 	return p
 }
 
-// indexBySpend returns the index of the label that the app would use without an override: the first with
-// room. It is len(labels) if none has.
+// indexBySpend returns the index of the first label with a price and room in its quota, ignoring an override.
+// It returns len(p.labels) if no label has room.
 func (p plan) indexBySpend() int {
 	for i, l := range p.labels {
 		if l.isSelectable(p.tight) {
@@ -106,8 +107,8 @@ func (p plan) indexBySpend() int {
 	return len(p.labels)
 }
 
-// mode returns ModeNormal if the chosen label is below the threshold, else ModeTight, as for a label
-// without a price. The plan must have a chosen label.
+// mode returns ModeNormal if the chosen label's spend is below the threshold. It returns ModeTight from there
+// on, also beyond the quota or without a price under an override. The plan must have a chosen label.
 func (p plan) mode() Mode {
 	if p.labels[p.index].status(p.tight) == prices.StatusNormal {
 		return ModeNormal
@@ -115,8 +116,8 @@ func (p plan) mode() Mode {
 	return ModeTight
 }
 
-// reason returns the reason for the chosen label, as a text such as QUOTA_EXCEEDED_premium for callers. It is
-// an override, room in the first label, or the state of the label before. The plan must have a chosen label.
+// reason returns the reason for the chosen label, for callers: MANUAL_OVERRIDE, WITHIN_QUOTA for the first
+// label, else QUOTA_EXCEEDED_ or UNPRICED_ with the label before. The plan must have a chosen label.
 func (p plan) reason() string {
 	switch {
 	case p.override:
@@ -140,8 +141,9 @@ func (p plan) statuses() []prices.LabelStatus {
 	return out
 }
 
-// quotaError returns the error of a plan in which no label has room, with the sum of the overages in
-// micro-dollars. RetryAt is the start of the next day, or zero if no label has a price.
+// quotaError returns the error of a plan in which no label has room, with all labels' states and the sum of
+// overages in micro-dollars. RetryAt is the start of the next day, or zero if no label has a price; DecidedAt
+// stays unset.
 func (p plan) quotaError() *prices.QuotaExceededError {
 	err := &prices.QuotaExceededError{Labels: p.statuses()}
 	var over money.Picos

@@ -14,8 +14,8 @@ type planned struct {
 	rec    Recommendation // with the maximal CacheFor
 }
 
-// newPlanned returns the recommendation for an outlook, with the instant until which it holds. It
-// has no label if none has room.
+// newPlanned returns the recommendation that follows from out, with the first instant at which it may change
+// without any spend. Without room in any label its rec is empty. It changes and reads nothing stored.
 func newPlanned(t *tenant, out *outlook) *planned {
 	p := &planned{tenant: t, out: out, until: nextPlanChange(t, out)}
 	if out.index < 0 {
@@ -34,8 +34,8 @@ func newPlanned(t *tenant, out *outlook) *planned {
 	return p
 }
 
-// nextPlanChange returns the first instant after an outlook at which a price, an override or a new day may
-// change the choice, without any spend.
+// nextPlanChange returns the first instant after out.at at which a price starts or ends, the override ends, or
+// the day ends. Until then only spend or configuration can change the choice.
 func nextPlanChange(t *tenant, out *outlook) time.Time {
 	first := out.resetAt
 	earlier := func(at time.Time) {
@@ -50,8 +50,8 @@ func nextPlanChange(t *tenant, out *outlook) time.Time {
 	return first
 }
 
-// recommendAt returns a copy of the recommendation, with CacheFor cut at the end of the day and of the
-// override. It returns a *prices.QuotaExceededError if no label has room.
+// recommendAt returns a copy of the recommendation, with CacheFor cut at the end of the day and of an override.
+// If no label has room, it returns a *prices.QuotaExceededError decided at now.
 func (p *planned) recommendAt(now time.Time) (Recommendation, error) {
 	if p.out.index < 0 {
 		err := p.out.quotaError()
@@ -68,8 +68,8 @@ func (p *planned) recommendAt(now time.Time) (Recommendation, error) {
 	return rec, nil
 }
 
-// isValid reports whether the plan was made for this tenant and no price, override or day has changed until
-// now. Spend is not checked.
+// isValid reports whether p was made from this very tenant and may be used at now: no price, override or day
+// has changed since. Spend is not checked.
 func (p *planned) isValid(t *tenant, now time.Time) bool {
 	return p.tenant == t && !now.Before(p.out.at) && now.Before(p.until)
 }

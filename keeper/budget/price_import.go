@@ -54,8 +54,8 @@ type priceJob struct {
 	done map[string]review
 }
 
-// newImport returns the job that imports or reviews a price list. It reads the stored prices of the list's
-// models, and changes nothing. An empty list, a bad name, or an accepted model outside the list is a
+// newImport returns the job that imports or reviews a price list; it reads the stored prices of the list's
+// models and writes nothing. An empty list, a bad name, or an accepted model outside the list is a
 // *fault.ValidationError.
 func (pt *priceTable) newImport(ctx context.Context, list prices.List, how PriceImport) (*priceJob, error) {
 	j := &priceJob{
@@ -86,8 +86,8 @@ func (pt *priceTable) newImport(ctx context.Context, list prices.List, how Price
 	return j, err
 }
 
-// acceptAll marks models whose prices the import accepts even if a review would hold them back. A model outside
-// the list is a *fault.ValidationError.
+// acceptAll marks the models in j, so that the review accepts their prices where it would hold them back. A
+// model outside the list is a *fault.ValidationError.
 func (j *priceJob) acceptAll(models []string) error {
 	for _, model := range models {
 		name, _ := prices.SplitModel(model)
@@ -99,8 +99,8 @@ func (j *priceJob) acceptAll(models []string) error {
 	return nil
 }
 
-// newListing returns the listing, the comparison with known prices, of a model of the list. stored are the
-// prices stored for the model.
+// newListing returns the facts for the review of a list's model: its listed and stored prices, those of related
+// models, and the caller's acceptance. It decides, reads and stores nothing.
 func (j *priceJob) newListing(model string, stored []prices.Price, now time.Time) *listing {
 	book, others := prices.Book{model: stored}, prices.Book{}
 	for _, name := range prices.ModelNames(model)[1:] {
@@ -112,8 +112,8 @@ func (j *priceJob) newListing(model string, stored []prices.Price, now time.Time
 	return l
 }
 
-// pricesAfter returns the prices that a model will have after the import: the reviewed ones if
-// the list has it, else the stored ones.
+// pricesAfter returns the stored prices of a model after the import: those of its review if the list has the
+// model, else the present ones. It writes nothing.
 func (j *priceJob) pricesAfter(model string) []prices.Price {
 	if _, ok := slices.BinarySearch(j.names, model); !ok {
 		return j.stored[model]
@@ -121,15 +121,16 @@ func (j *priceJob) pricesAfter(model string) []prices.Price {
 	return j.newListing(model, j.stored[model], j.at).reviewList(j.at).stored
 }
 
-// recordReview records the review of a model for the report. It is safe for concurrent use.
+// recordReview stores the review r of a model in the job, for buildReport, in place of an earlier one. Several
+// goroutines may call it. It stores no prices.
 func (j *priceJob) recordReview(model string, r review) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.done[model] = r
 }
 
-// buildReport returns the report about the models reviewed so far, sorted by name. A model without accepted,
-// held or skipped prices is listed as unchanged.
+// buildReport returns the report about the models that recordReview has recorded, sorted by name. A model
+// without accepted, held or skipped prices is listed as unchanged. It must not run beside recordReview.
 func (j *priceJob) buildReport() PriceReport {
 	report := PriceReport{
 		List: j.list, At: j.at, Accepted: []PriceChange{}, Held: []PriceChange{}, Unchanged: []string{},
@@ -149,8 +150,8 @@ func (j *priceJob) buildReport() PriceReport {
 	return report
 }
 
-// importModel reviews a list's prices of a model, stores the accepted ones with an audit event, and records the
-// review in j. If the prices read first already show that nothing changes, it writes nothing.
+// importModel reviews a list's prices of a model, stores the accepted ones with an audit event by the principal
+// by, and records the review. If nothing changes, it writes nothing. After an error it records nothing.
 func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, model string) error {
 	before := j.stored[model]
 	r := j.newListing(model, before, j.at).reviewList(j.at)
@@ -170,8 +171,8 @@ func (pt *priceTable) importModel(ctx context.Context, by string, j *priceJob, m
 	return err
 }
 
-// acceptedFrom returns the start of prices that an import accepts at an instant, rounded up to a full second,
-// the precision of stored times.
+// acceptedFrom returns now in UTC, rounded up to a full second, the precision of stored times. Prices that an
+// import accepts start then.
 func acceptedFrom(now time.Time) time.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {

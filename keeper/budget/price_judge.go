@@ -47,8 +47,8 @@ type PriceChange struct {
 	Class string `json:"class,omitempty"`
 }
 
-// carryRates returns r with the missing rates of cache classes taken from have. It leaves a class without a
-// rate if have's is above the assumed one, because then the input became cheaper, and the class probably too.
+// carryRates returns r with missing rates of cache classes taken from have. A class whose rate in have is above
+// the assumed one stays without, because the input probably became cheaper. r and have stay unchanged.
 func carryRates(r, have prices.Rates) prices.Rates {
 	dearest := r.Assumed()
 	for _, c := range tokenClasses {
@@ -59,9 +59,8 @@ func carryRates(r, have prices.Rates) prices.Rates {
 	return r
 }
 
-// reasonToHold returns the reason to hold back a price, and the token class concerned. The reason is
-// empty if the price is close enough to all compared ones. Without compared ones, only a rate of zero is
-// held back.
+// reasonToHold returns why to hold back the price want, and the token class concerned, or "" if it is close to
+// all compared prices. Without compared prices it holds back only a free input or output.
 func reasonToHold(want prices.Price, compared []prices.Price) (reason, class string) {
 	if len(compared) == 0 {
 		compared = []prices.Price{{Rates: want.Rates}}
@@ -76,8 +75,9 @@ func reasonToHold(want prices.Price, compared []prices.Price) (reason, class str
 	return "", ""
 }
 
-// compareRates returns the reason to hold back a new rate of a token class, or "". A class must not become
-// free, a free one must not cost something, and no rate may change by more than priceFactor. known is false without an earlier price; then only a rate of zero is held back.
+// compareRates returns heldZero, heldDearer or heldCheaper for a new rate of a token class, or "" to accept it.
+// It holds back a class that becomes free or stops being free, and changes beyond priceFactor. known is false
+// without an earlier price; then it holds back only a free class.
 func compareRates(c prices.Class, after, before int64, known bool) string {
 	free := func(rate int64) bool { return rate == prices.FreeRate || rate == 0 && c.Always() }
 	switch {
@@ -95,9 +95,9 @@ func compareRates(c prices.Class, after, before int64, known bool) string {
 	return ""
 }
 
-// pricesToCompare returns the prices to compare a list's price with: the one in force without the list, and
-// the one in force 30 days ago, or else the oldest stored one. For a model without a price it returns those
-// of its family.
+// pricesToCompare returns the prices to compare a list's price with: the one in force then without the list,
+// and an earlier one. That is the one 30 days before now, or the oldest stored. For a model without a price it
+// returns those of its family.
 func (l *listing) pricesToCompare(scope prices.Scope, at, now time.Time) []prices.Price {
 	have, _, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
@@ -115,9 +115,9 @@ func (l *listing) pricesToCompare(scope prices.Scope, at, now time.Time) []price
 	return []prices.Price{have, before}
 }
 
-// familyOf strips from a model id the prefix of the scope, the vendor before a dot, the version
-// and the date. So claude-3-5-sonnet-20241022 and us.anthropic.claude-3-5-sonnet-20241022-v2:0
-// have the same family.
+// familyOf returns a model's name without scope prefix, vendor, version and date, for comparison with the same
+// model under other ids. So claude-3-5-sonnet-20241022 and us.anthropic.claude-3-5-sonnet-20241022-v2:0 have
+// the same family.
 func familyOf(model string) string {
 	name, _ := prices.SplitModel(model)
 	names := prices.ModelNames(name)
@@ -131,7 +131,8 @@ func familyOf(model string) string {
 
 var datePattern = regexp.MustCompile(`-(?:20\d{6}|20\d\d-\d\d-\d\d|latest)$`)
 
-// families returns the prices in force at an instant, of all layers and scopes, by model family.
+// families returns, by familyOf, the prices of all models that are in force at an instant, from every layer,
+// for regional and for global endpoints.
 func (l priceLayers) families(at time.Time) map[string][]prices.Price {
 	all := map[string][]prices.Price{}
 	for _, layer := range l {

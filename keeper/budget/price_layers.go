@@ -23,8 +23,9 @@ type priceLayers []struct {
 	book prices.Book
 }
 
-// lookup returns the price of a model in force at t and the name of its layer, the first layer
-// that has one. It returns false without a price.
+// lookup returns the price in force at t of a model id, whose prefix chooses the scope, and the name of its
+// layer. The first layer with one decides, even if a later one has a newer price. It returns false without a
+// price.
 func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bool) {
 	name, scope := prices.SplitModel(model)
 	names := prices.ModelNames(name)
@@ -36,7 +37,8 @@ func (l priceLayers) lookup(model string, t time.Time) (prices.Price, string, bo
 	return prices.Price{}, "", false
 }
 
-// nextChange returns the first start after t of another price of a model, in any layer and scope, or else the zero time.
+// nextChange returns the first instant after t at which any price of the model starts, in any layer and scope.
+// It returns the zero time if none does.
 func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	name, _ := prices.SplitModel(model)
 	for _, layer := range l {
@@ -51,8 +53,8 @@ func (l priceLayers) nextChange(model string, t time.Time) (first time.Time) {
 	return first
 }
 
-// versionOf returns a text that identifies a price: its layer, model, scope ("any" for none) and first instant
-// ("always" for none), joined by "|". Receipts carry it.
+// versionOf returns a text that identifies a price, for receipts: layer, model, scope ("any" without one) and
+// start ("always" without one), joined by "|".
 func versionOf(p prices.Price, layer string) string {
 	from := "always"
 	if !p.EffectiveFrom.IsZero() {
@@ -62,8 +64,8 @@ func versionOf(p prices.Price, layer string) string {
 	return strings.Join([]string{layer, p.Model, scope, from}, "|")
 }
 
-// costOf returns the exact cost of tokens, in pico-dollars. It also returns the names of token classes without
-// a rate of their own, for which it assumed one.
+// costOf returns the exact cost of the tokens t at the rates r, in pico-dollars. assumed are the names of used
+// token classes for which r has no rate, so that an assumed one applied.
 func costOf(r prices.Rates, t prices.Tokens) (sum money.Picos, assumed []string) {
 	full := r.Assumed()
 	for _, c := range tokenClasses {

@@ -23,8 +23,8 @@ type listing struct {
 	family []prices.Price // prices of the same model under other names
 }
 
-// probeID returns the model id that finds the listed price of a scope of endpoints: with the prefix
-// "global." for prices.Global, and without it for any other scope.
+// probeID returns the model id by which lookup finds a scope's price: the name, with "global." before it for
+// prices.Global only.
 func (l *listing) probeID(scope prices.Scope) string {
 	if scope == prices.Global {
 		return "global." + l.name
@@ -32,9 +32,9 @@ func (l *listing) probeID(scope prices.Scope) string {
 	return l.name
 }
 
-// newListing returns the listing of one model: a list's rows, merged by scope and start, beside the known
-// prices. A price without a scope becomes one for regional endpoints if global endpoints have another price,
-// because it would hide that.
+// newListing returns the facts for the review of one model: a list's rows, merged by scope and start, and the
+// known prices. A row without a scope becomes regional if any price of a scope is known, because it would hide
+// that. It stores nothing.
 func newListing(name, list string, rows, stored []prices.Price, layers priceLayers, now time.Time) *listing {
 	l := &listing{name: name, list: list, stored: stored, layers: layers}
 	global, _, okGlobal := layers.lookup(l.probeID(prices.Global), now)
@@ -50,8 +50,8 @@ func newListing(name, list string, rows, stored []prices.Price, layers priceLaye
 	return l
 }
 
-// addRow adds a row of the list. It merges two rows of one scope and start if they differ only in missing
-// classes, and otherwise marks the scope as listed twice.
+// addRow adds a row of the list to l.rows. It merges a second row of the same scope and start into the first if
+// they differ only in missing classes. Otherwise it marks the scope as listed twice.
 func (l *listing) addRow(p prices.Price) {
 	for i := range l.rows {
 		q := &l.rows[i]
@@ -67,8 +67,8 @@ func (l *listing) addRow(p prices.Price) {
 	l.rows = append(l.rows, p)
 }
 
-// plainRates returns the rates with 0 for a free input or output, in place of prices.FreeRate, so that rates
-// can be compared.
+// plainRates returns r with 0 in place of prices.FreeRate for a free input or output, so that rates can be
+// compared with ==.
 func plainRates(r prices.Rates) prices.Rates {
 	r.Input, r.Output = max(r.Input, 0), max(r.Output, 0)
 	return r
@@ -82,12 +82,13 @@ type review struct {
 	skipped        []prices.Skipped
 }
 
-// hasChanged reports whether the prices to store differ from before.
+// hasChanged reports whether r.stored, the prices to store after the review, differs from before, the stored
+// ones.
 func (r *review) hasChanged(before []prices.Price) bool { return !slices.Equal(r.stored, before) }
 
-// reviewList compares the list with the known prices and returns the result; it stores nothing. Prices in force
-// before now stay as they were. If more than maxPrices would be stored, no price changes and the model is
-// skipped.
+// reviewList compares the list with the known prices of its model and returns the prices to store, the accepted
+// and the held ones. It stores nothing, and prices before now stay. If more than maxPrices would be stored, the
+// model is skipped unchanged.
 func (l *listing) reviewList(now time.Time) review {
 	r := review{stored: slices.Clone(l.stored)}
 	for _, scope := range l.scopes() {
@@ -103,8 +104,8 @@ func (l *listing) reviewList(now time.Time) review {
 	return r
 }
 
-// reviewScope adds to r the prices of one scope from now on: the list's, or the present ones where the list
-// does not decide. It skips a scope that is listed twice.
+// reviewScope adds to r the prices of a scope at now and each later change: the list's where the list decides,
+// else the present ones. A scope listed twice is skipped and keeps its prices.
 func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	if slices.Contains(l.twice, scope) {
 		r.skipped = append(r.skipped, prices.Skipped{Model: l.name, Reason: "the list has two prices for it: name fewer providers"})
@@ -120,7 +121,7 @@ func (l *listing) reviewScope(r *review, scope prices.Scope, now time.Time) {
 	}
 }
 
-// scopes returns the scopes for which the list has prices of the model, sorted, each once.
+// scopes returns the scopes of the list's rows for the model, sorted, each once; "" is a row without a scope.
 func (l *listing) scopes() []prices.Scope {
 	var scopes []prices.Scope
 	for _, p := range l.rows {
@@ -130,8 +131,8 @@ func (l *listing) scopes() []prices.Scope {
 	return slices.Compact(scopes)
 }
 
-// changeInstants returns now and the later instants at which a price of the scope changes, in the
-// list or without it.
+// changeInstants returns now and all later instants at which a price of the scope starts, in the list or among
+// the known prices, in order.
 func (l *listing) changeInstants(scope prices.Scope, now time.Time) []time.Time {
 	all := []time.Time{now}
 	add := func(p prices.Price) {
@@ -153,8 +154,9 @@ func (l *listing) changeInstants(scope prices.Scope, now time.Time) []time.Time 
 	return slices.CompactFunc(all, time.Time.Equal)
 }
 
-// decidesAt reports whether the list's price applies from the instant at on. A list without future prices for
-// the scope describes today only: a future price from elsewhere stays.
+// decidesAt reports whether the list decides about the scope's price from at on. It does at now, and always if
+// it has future prices of the scope. Else it decides only where it would replace an earlier price of the same
+// list.
 func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	if at.Equal(now) || slices.ContainsFunc(l.rows, func(p prices.Price) bool { return p.Scope == scope && p.EffectiveFrom.After(now) }) {
 		return true
@@ -163,8 +165,9 @@ func (l *listing) decidesAt(scope prices.Scope, at, now time.Time) bool {
 	return known && have.List == l.list
 }
 
-// reviewAt adds to r the list's price of a scope from the instant at on, as accepted or as held. If the price
-// is held or equal, the price without the list stays in force. It does nothing if the list lacks a price of the scope at that instant.
+// reviewAt adds the list's price of a scope from at on to r: to accepted and stored, or to held with the
+// reason. If it is held or equal, the present price stays in force. Without such a listed price it does
+// nothing.
 func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	want, ok := prices.InForce(l.rows, probeScope(scope), at)
 	if !ok || want.Scope != scope {
@@ -194,8 +197,8 @@ func (l *listing) reviewAt(r *review, scope prices.Scope, at, now time.Time) {
 	r.putPrice(startingAt(want, at))
 }
 
-// keepPrice keeps the present price in force from the instant at on. It adds the price to r.stored again if an
-// accepted price, with an earlier start or of a related model, would hide it.
+// keepPrice makes sure that the present price of the scope is in force from at on, also after the import. If an
+// accepted price would hide it, it adds a copy with that start to r.stored; otherwise it does nothing.
 func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
 	have, layer, known := l.layers.lookup(l.probeID(scope), at)
 	if !known {
@@ -214,14 +217,14 @@ func (l *listing) keepPrice(r *review, scope prices.Scope, at time.Time) {
 	r.putPrice(startingAt(have, at))
 }
 
-// startingAt returns p with the start at, and without its source and check date, which are not stored.
+// startingAt returns a copy of p that starts at at, without its source and check date, which are not stored.
 func startingAt(p prices.Price, at time.Time) prices.Price {
 	p.EffectiveFrom, p.Source, p.Checked = at, "", ""
 	return p
 }
 
-// layersWith returns the layers of prices as they are after the import. stored are the model's new stored
-// prices.
+// layersWith returns a copy of the layers of prices in which the table has stored as the model's prices, and
+// l.others for related models. It is the state after the import; l stays unchanged.
 func (l *listing) layersWith(stored []prices.Price) priceLayers {
 	layers := slices.Clone(l.layers)
 	book := prices.Book{}
@@ -231,7 +234,8 @@ func (l *listing) layersWith(stored []prices.Price) priceLayers {
 	return layers
 }
 
-// putPrice adds a price to r.stored. It replaces a price of the same scope and start.
+// putPrice appends p to r.stored, after it has removed a price of the same scope and start. It writes nothing
+// to the store.
 func (r *review) putPrice(p prices.Price) {
 	r.stored = slices.DeleteFunc(r.stored, func(q prices.Price) bool {
 		return q.Scope == p.Scope && q.EffectiveFrom.Equal(p.EffectiveFrom)
@@ -257,8 +261,8 @@ func probeScope(scope prices.Scope) prices.Scope {
 // reach is the maximal age of a record's time.
 const reach = 72 * time.Hour
 
-// withoutSuperseded returns a copy of the prices, sorted by their start, without the oldest ones that no future
-// record can need. It drops only until maxPrices remain; more remain if all are needed.
+// withoutSuperseded returns a copy of rows, sorted by start, without the oldest prices that late records cannot
+// need any more. It drops only until maxPrices remain; more remain if all are needed.
 func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	byAge := slices.Clone(rows)
 	slices.SortStableFunc(byAge, func(a, b prices.Price) int { return a.EffectiveFrom.Compare(b.EffectiveFrom) })
@@ -272,7 +276,8 @@ func withoutSuperseded(rows []prices.Price, now time.Time) []prices.Price {
 	return byAge
 }
 
-// isSuperseded reports whether another price of p's scope, among later, took effect before the instant before.
+// isSuperseded reports whether one of the later prices has p's scope and started before the instant before, so
+// that no record needs p any more.
 func isSuperseded(p prices.Price, later []prices.Price, before time.Time) bool {
 	return slices.ContainsFunc(later, func(q prices.Price) bool { return q.Scope == p.Scope && q.EffectiveFrom.Before(before) })
 }

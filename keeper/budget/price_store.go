@@ -15,7 +15,8 @@ import (
 // with Keeper.Prices. It is safe for concurrent use and has no state.
 type Prices struct{ k *Keeper }
 
-// Prices returns the stored prices. Changes carry this keeper's name, see Keeper.As.
+// Prices returns the access to the stored prices of all organisations. Its changes carry this keeper's
+// principal, see Keeper.As. It sends no request.
 func (k *Keeper) Prices() *Prices { return &Prices{k} }
 
 // keeper returns the keeper of p. It is nil for a nil p, so that methods of p return an error.
@@ -26,8 +27,8 @@ func (p *Prices) keeper() *Keeper {
 	return p.k
 }
 
-// Get reads the stored prices of one model, in stored order, without those of Options and the catalog. It
-// returns nil without an error if none are stored.
+// Get reads the stored prices of one model, of all scopes and starts, without those of Options and the catalog.
+// It returns nil without an error if none are stored. An empty model id is a *fault.ValidationError.
 func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -36,8 +37,8 @@ func (p *Prices) Get(ctx context.Context, model string) ([]prices.Price, error) 
 	return k.admin.prices.getPrices(ctx, model)
 }
 
-// Models lists every model with a stored price or ModelInfo, in no order. It scans the control table,
-// consistently. An error is the last element.
+// Models lists every model with a stored price or ModelInfo, in no order, by a consistent scan of the control
+// table. It leaves out models of Options and the catalog. An error is the last element.
 func (p *Prices) Models(ctx context.Context) iter.Seq2[StoredModel, error] {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -103,7 +104,8 @@ func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, err
 	})
 }
 
-// Review returns the report that Import would, and writes nothing. Errors: as Import.
+// Review returns the report that Import would return now, and writes nothing. It needs no principal. Errors: as
+// Import.
 func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -156,8 +158,8 @@ func (p *Prices) Import(ctx context.Context, list prices.List, how PriceImport) 
 	return job.buildReport(), adminError("Import", err)
 }
 
-// Info returns a model's ModelInfo, or the zero value if none is stored. An empty model id is a
-// *fault.ValidationError.
+// Info reads a model's ModelInfo, and returns the zero value without an error if none is stored. It ignores the
+// scope prefix of the id. An empty model id is a *fault.ValidationError.
 func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -175,8 +177,9 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	return stored.modelInfo(), wrapFailure("ModelInfo", err)
 }
 
-// PutInfo stores the ModelInfo of a model with an audit.Event of audit.Price(model). It does
-// not change prices. If the info stays the same, it writes nothing.
+// PutInfo replaces the ModelInfo of a model, also by empty texts, with an audit.Event of audit.Price(model). It
+// leaves prices alone, and writes nothing if the info stays the same. Errors: *fault.ValidationError,
+// ErrConflict, *fault.UnavailableError.
 func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) error {
 	k := p.keeper()
 	by, err := k.changeAuthor(ctx)

@@ -30,14 +30,15 @@ type recommender struct {
 	plans *lru.Cache[tenantKey, *planned]
 }
 
-// newRecommender makes a recommender with an empty cache of plans.
+// newRecommender returns a recommender that reads spend through s, with an empty cache of plans. It sends no
+// request.
 func newRecommender(s *standing) *recommender {
 	plans, _ := lru.New[tenantKey, *planned](cacheEntries) // fails only for a size below 1
 	return &recommender{s, plans}
 }
 
-// cachedPlan returns the cached plan, or nil if the app needs a read or a new plan. It renews
-// sums that are about to expire in the background.
+// cachedPlan returns the app's cached plan if configuration, prices, day and spend are unchanged and fresh,
+// else nil. It counts a hit of the spend. If sums are about to expire, it starts a background query.
 func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned {
 	p, ok := s.plans.Get(tenantKey{org, app})
 	if !ok || !p.isValid(s.tenants.getCached(ctx, org, app), s.now()) {
@@ -53,10 +54,9 @@ func (s *recommender) cachedPlan(ctx context.Context, org, app string) *planned 
 	return p
 }
 
-// recommendLabel returns the label that an app may use now, from the cached plan, or from a read within
-// Options.Timeout, whose plan it caches. With fresh it reads the spend again. It returns a
-// *prices.QuotaExceededError if no label has room; if the store does not answer, the policy Allow gives the
-// last known state, marked stale.
+// recommendLabel returns the label that an app may use now, from the cached plan or from a read, whose plan it
+// caches. With fresh it reads the spend again. Without room it returns a *prices.QuotaExceededError; during an
+// outage under Allow the last known state, marked Stale.
 func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh bool) (Recommendation, error) {
 	if err := validTarget(org, app); err != nil {
 		return Recommendation{}, err
@@ -95,9 +95,9 @@ func (s *recommender) recommendLabel(ctx context.Context, org, app string, fresh
 	return plan.recommendAt(s.now())
 }
 
-// estimateCost returns the cost of a call in µ$, rounded up, at a label's price now; maxTokens is the most
-// output tokens. Under the policy Allow it uses the last known configuration, or the keeper's options, if the
-// store does not answer. A label outside the ordering is a *fault.ValidationError.
+// estimateCost returns the cost of a call in micro-dollars, rounded up, at the label's price now, with
+// maxTokens output tokens. During an outage under Allow it uses the last known configuration, else the keeper's
+// own prices. Bad input or labels are a *fault.ValidationError.
 func (s *standing) estimateCost(ctx context.Context, org, app, label string, inputTokens, maxTokens int64) (int64, error) {
 	if err := validTarget(org, app); err != nil {
 		return 0, err
@@ -123,9 +123,8 @@ func (s *standing) estimateCost(ctx context.Context, org, app, label string, inp
 	return cost.MicrosUp(), err
 }
 
-// estimateByOptions returns the cost of tokens in µ$, rounded up, at the price of the label's model in the
-// keeper's options or the catalog. It serves while no configuration can be read. Without such a price it
-// returns err, the error of the read.
+// estimateByOptions returns the cost of tokens in micro-dollars, rounded up, by the model that Options.Models
+// gives the label and the keeper's own prices. Without a price it returns err, the error of the failed read.
 func (s *standing) estimateByOptions(label string, tokens prices.Tokens, err error) (int64, error) {
 	price, _, ok := s.admin.prices.own.lookup(s.opts.Models[label], s.now())
 	if !ok {

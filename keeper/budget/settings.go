@@ -32,8 +32,8 @@ type Settings struct {
 	Version int64 `json:"version"`
 }
 
-// validate returns a *fault.ValidationError for days other than 0 and 30 to 36500, or for an invalid map of
-// models.
+// validate returns a *fault.ValidationError for KeepDays other than 0 and 30 to 36,500, or for a bad label or
+// model id. It does not check Version.
 func (s Settings) validate() error {
 	if s.KeepDays != 0 && !isValidRetention(s.KeepDays) {
 		return invalid("settings.keep_days", "is %d; give 30 to 36500 days, or 0 for none", s.KeepDays)
@@ -55,7 +55,8 @@ func validModels(field string, models map[string]string) error {
 	return nil
 }
 
-// eventFields returns the set settings for an event, without the version.
+// eventFields returns days and models, as far as set, as the fields of an audit event. It leaves out the
+// version.
 func (s Settings) eventFields() trail.Fields {
 	fields := trail.Fields{}
 	if s.KeepDays > 0 {
@@ -76,7 +77,8 @@ type settingsItem struct {
 
 var settingsKey = store.Key{PK: "SETTINGS", SK: ledger.RootSK}
 
-// decodeSettings decodes the settings item. A nil item decodes to the zero Settings.
+// decodeSettings decodes the settings item of the table. A nil item gives the zero Settings. It fills no gaps
+// from options.
 func decodeSettings(item store.Item) (Settings, error) {
 	var s settingsItem
 	if err := attributevalue.UnmarshalMap(item, &s); err != nil {
@@ -98,16 +100,16 @@ type sharedSettings struct {
 	said    Settings // the settings whose difference from the options is logged
 }
 
-// keepDays returns the number of days for which counters are kept, as last read from the store, or else of the
-// options.
+// keepDays returns for how many days counters are kept: the stored number as last read, else this keeper's
+// option or default. It sends no request.
 func (s *sharedSettings) keepDays() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.withOptions(s.last).KeepDays
 }
 
-// withOptions returns stored settings with their gaps filled from the keeper's options: the days if none are
-// stored, and models of labels that have none stored.
+// withOptions returns stored with its gaps filled from this keeper's options: the days if none are stored, and
+// models of labels without a stored one. stored itself and the options stay unchanged.
 func (s *sharedSettings) withOptions(stored Settings) Settings {
 	if stored.KeepDays == 0 {
 		stored.KeepDays = s.own.KeepDays
@@ -121,8 +123,8 @@ func (s *sharedSettings) withOptions(stored Settings) Settings {
 	return stored
 }
 
-// readSettings reads the settings from the store, remembers them, and returns them with their gaps filled from
-// this keeper's options. It may store this keeper's days, as adoptStored does.
+// readSettings reads the stored settings, remembers them for keepDays, and returns them with gaps filled from
+// this keeper's options. If no days are stored, it may store this keeper's, see adoptStored.
 func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	item, err := s.store.Get(ctx, s.store.Control, settingsKey)
 	if err != nil {
@@ -131,9 +133,9 @@ func (s *sharedSettings) readSettings(ctx context.Context) (Settings, error) {
 	return s.adoptStored(ctx, item)
 }
 
-// adoptStored decodes the settings item, remembers the settings as the last read ones, and returns them with
-// the gaps filled from the options. If no days are stored, it stores this keeper's Options.KeepDays once. If
-// the options contradict the settings, it logs that once.
+// adoptStored decodes and remembers the settings item, and returns it with gaps filled from the options. If no
+// days are stored but Options.KeepDays is set, it stores that. It logs once if the options contradict the
+// settings.
 func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Settings, error) {
 	stored, err := decodeSettings(item)
 	if err != nil {
@@ -158,8 +160,8 @@ func (s *sharedSettings) adoptStored(ctx context.Context, item store.Item) (Sett
 	return s.withOptions(stored), nil
 }
 
-// contradicts reports whether this keeper's options contradict the stored settings: other days, or another
-// model of a label.
+// contradicts reports whether this keeper's options set other days than stored, or another model for a label.
+// Values that only one side sets do not count.
 func (s *sharedSettings) contradicts(stored Settings) bool {
 	for label, model := range s.own.Models {
 		if is := stored.Models[label]; is != "" && is != model {
@@ -169,9 +171,9 @@ func (s *sharedSettings) contradicts(stored Settings) bool {
 	return s.named != 0 && stored.KeepDays != 0 && s.named != stored.KeepDays
 }
 
-// storeDays stores the days of this keeper unless another keeper has stored some, and returns the settings with
-// the gaps filled. If it may not write, it logs that and continues with its own. While the store does not
-// answer, it lets the next read try again.
+// storeDays stores this keeper's days unless the table has days already, and returns the settings with gaps
+// filled. A failed write gives no error: without permission it logs that, and during an outage the next read
+// tries again.
 func (s *sharedSettings) storeDays(ctx context.Context, stored Settings) (Settings, error) {
 	err := store.Retry(ctx, func() error {
 		_, err := s.store.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{

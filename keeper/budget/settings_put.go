@@ -10,7 +10,8 @@ import (
 	"github.com/dynalimit/dynalimit/audit"
 )
 
-// Settings returns the stored settings, or the zero Settings if none are stored.
+// Settings reads the stored settings, without the gaps filled from options. It returns the zero Settings
+// without an error if none are stored.
 func (s *Setup) Settings(ctx context.Context) (Settings, error) {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -41,9 +42,9 @@ func (s *Setup) PutSettings(ctx context.Context, settings Settings) (Settings, e
 	return k.admin.putSettings(ctx, by, settings)
 }
 
-// putSettings stores settings and returns them with their new version. It writes nothing if the
-// stored ones are equal. It returns ErrConflict unless next.Version permits the replacement. It
-// then drops all cached configurations.
+// putSettings stores next with an audit event in the name of by, and returns it with its new version; equal
+// settings it does not write. It returns ErrConflict unless next.Version permits it. It drops all cached
+// configurations, also after an error.
 func (adm *administration) putSettings(ctx context.Context, by string, next Settings) (Settings, error) {
 	want := next.Version
 	err := adm.desk.commit(ctx, func() (*change, error) {

@@ -18,7 +18,8 @@ import (
 // events. Make one with Keeper.Setup. It is safe for concurrent use and has no state.
 type Setup struct{ k *Keeper }
 
-// Setup returns the configuration. Changes carry this keeper's name, see Keeper.As.
+// Setup returns the access to organisations, apps and audit events. Its changes carry this keeper's principal,
+// see Keeper.As. It sends no request.
 func (k *Keeper) Setup() *Setup { return &Setup{k} }
 
 // keeper returns the keeper of s. It is nil for a nil s, so that methods of s return an error.
@@ -59,8 +60,8 @@ func (s *Setup) PutApp(ctx context.Context, org string, app App) (App, error) {
 	return k.admin.putApp(ctx, by, org, app)
 }
 
-// GetOrg reads an organisation's configuration from the store. It returns ErrNotFound if the organisation does
-// not exist or was deleted.
+// GetOrg reads an organisation's configuration from the store, without a cache, with the Version for a later
+// PutOrg. It returns ErrNotFound if the organisation does not exist or was deleted.
 func (s *Setup) GetOrg(ctx context.Context, org string) (Org, error) {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -69,8 +70,9 @@ func (s *Setup) GetOrg(ctx context.Context, org string) (Org, error) {
 	return k.admin.getOrg(ctx, org)
 }
 
-// GetApp reads an app's own configuration from the store, without inherited fields. It returns ErrNotFound if
-// the app does not exist, or if it or its organisation was deleted.
+// GetApp reads an app's own configuration from the store, without a cache and inherited fields, with the
+// Version for a later PutApp. It returns ErrNotFound if the app does not exist, or if it or its organisation
+// was deleted.
 func (s *Setup) GetApp(ctx context.Context, org, app string) (App, error) {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -79,9 +81,9 @@ func (s *Setup) GetApp(ctx context.Context, org, app string) (App, error) {
 	return k.admin.getApp(ctx, org, app)
 }
 
-// Apps lists the apps of an organisation that are not deleted, ordered by id: those of PutApp, and with
-// Options.AllowUnknownApps also those that only made calls. An error is the last element, ErrNotFound if the
-// organisation was deleted.
+// Apps lists the apps of an organisation that are not deleted, ordered by id, also those that only calls
+// registered under Options.AllowUnknownApps. An error is the last element: ErrNotFound for a deleted
+// organisation. An unknown one has an empty list.
 func (s *Setup) Apps(ctx context.Context, org string) iter.Seq2[App, error] {
 	k := s.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -160,7 +162,8 @@ func (s *Setup) Override(ctx context.Context, org, app, label string, until time
 	return k.admin.putOverride(ctx, by, org, app, label, until)
 }
 
-// ClearOverride ends an override. It writes an audit.Event if there was one, and succeeds if there was none.
+// ClearOverride ends an app's override, for other processes within Options.ConfigTTL, and writes an
+// audit.Event. Without an active override it writes no event and returns nil.
 func (s *Setup) ClearOverride(ctx context.Context, org, app string) error {
 	k := s.keeper()
 	by, err := k.changeAuthor(ctx)

@@ -47,9 +47,9 @@ type segment struct {
 	lines int // number of pending lines
 }
 
-// openSpool opens or creates the spool at path and counts the records of an earlier process.
-// limit is the most bytes of all its files. It locks the spool until close, and returns
-// ErrSpoolInUse if another keeper has the lock.
+// openSpool opens or creates the spool at path, counts the records that an earlier process left, and locks it
+// until close. limit is the most bytes of all its files. It returns ErrSpoolInUse if another keeper has the
+// lock.
 func openSpool(path string, limit int64) (*spool, error) {
 	lock := flock.New(path + ".lock") // never deleted: otherwise two processes might lock two files of the same name
 	locked, err := lock.TryLock()
@@ -71,8 +71,8 @@ func openSpool(path string, limit int64) (*spool, error) {
 	return s, nil
 }
 
-// findSegments sets s.closed to the segments of an earlier process, oldest first, and counts
-// their lines.
+// findSegments finds the segment files beside the path, sets s.closed to them, oldest first, and counts their
+// lines. It ignores other files and decodes no record.
 func (s *spool) findSegments() error {
 	folder, err := os.ReadDir(filepath.Dir(s.path))
 	for _, entry := range folder {
@@ -91,8 +91,8 @@ func (s *spool) findSegments() error {
 	return err
 }
 
-// measureFile returns the segment of a file: its path, its size in bytes and the number of its lines, a
-// truncated last one included.
+// measureFile reads a file and returns it as a segment: path, size in bytes, and number of lines, a truncated
+// last one included. It decodes nothing and leaves the file's position alone.
 func measureFile(file *os.File) (segment, error) {
 	s, last, block := segment{path: file.Name()}, byte('\n'), make([]byte, 64<<10)
 	for {
@@ -125,14 +125,14 @@ func syncFolder(path string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// unusableSpoolError returns the error of New about a spool's file that cannot be opened, with the options that
-// name it.
+// unusableSpoolError returns err, why the spool's file cannot be used, with the advice for the operator and the
+// option that names the file.
 func unusableSpoolError(err error) error {
 	return fmt.Errorf("budget: spool: %w; name a file that this process may write, in a folder that exists (Options.Spool, --spool)", err)
 }
 
-// openFile opens or creates the growing file at the path, and sets s.file and s.last with its size and the
-// number of its lines. A new file survives a crash.
+// openFile opens or creates the growing file at the path and sets s.file and s.last, with the size and lines
+// that it has already. It syncs the folder. After an error both fields are unchanged.
 func (s *spool) openFile() error {
 	file, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 	if err != nil {
@@ -149,9 +149,8 @@ func (s *spool) openFile() error {
 	return nil
 }
 
-// reopenMoved reopens the path if it is no longer the open file, because another program moved or
-// removed that. It copies the pending records of the open file, so that every record is in a
-// file that will be replayed. The lock must be held.
+// reopenMoved does nothing while the path is the open file. If another program moved or removed that, it opens
+// a new file at the path and copies all records of the old one to it. s.mu must be held.
 func (s *spool) reopenMoved() error {
 	mine, err := s.file.Stat()
 	if err != nil {
@@ -180,8 +179,8 @@ func (s *spool) reopenMoved() error {
 	return moved.Close()
 }
 
-// appendRecords appends records to the spool and syncs them to disk, all or none. It returns
-// ErrSpoolFull beyond the limit. It begins a new segment if the file is large.
+// appendRecords appends records to the spool, all or none, and returns once they are synced to disk. Beyond the
+// limit it returns ErrSpoolFull. If the file has become large, it begins a new segment.
 func (s *spool) appendRecords(entries ...SpooledUsage) error {
 	var text []byte
 	for _, entry := range entries {
@@ -209,8 +208,8 @@ func (s *spool) appendRecords(entries ...SpooledUsage) error {
 	return nil
 }
 
-// writeLines appends text, a number of lines, to the growing file, syncs it to disk and updates s.last. It
-// removes an incomplete write, and never appends to a truncated line. The lock must be held.
+// writeLines appends text, with the given number of lines, to the growing file, syncs it, and updates s.last.
+// It ends a truncated last line first, and cuts the file back after a failure. The lock s.mu must be held.
 func (s *spool) writeLines(text []byte, lines int) error {
 	info, err := s.file.Stat()
 	if err != nil || len(text) == 0 {
@@ -238,8 +237,8 @@ func (s *spool) writeLines(text []byte, lines int) error {
 
 const segmentDigits = 8
 
-// rotateFile renames the file at the path to the next segment, adds it to s.closed, and begins a new file. It
-// does nothing if the file is empty. The lock must be held.
+// rotateFile renames the file at the path to the next numbered segment, adds that to s.closed, and opens a new
+// file. It does nothing if the file is empty; an error undoes the renaming. s.mu must be held.
 func (s *spool) rotateFile() error {
 	if info, err := s.file.Stat(); err != nil || info.Size() == 0 {
 		return err
@@ -268,7 +267,8 @@ func (s *spool) rotateFile() error {
 	return closed.Close()
 }
 
-// countPending returns the number of pending lines and their size in bytes. The lock must be held.
+// countPending returns the number of records that wait in all files of the spool, by their lines, and the size
+// of those files in bytes. s.mu must be held.
 func (s *spool) countPending() (lines int, size int64) {
 	lines, size = s.last.lines, s.last.size
 	for _, c := range s.closed {
@@ -277,16 +277,16 @@ func (s *spool) countPending() (lines int, size int64) {
 	return lines, size
 }
 
-// close closes the file and releases the lock of the path. If another program moved the file, it first copies
-// the pending records to a new file at the path.
+// close closes the growing file and releases the lock; the records stay on disk for the next keeper. If another
+// program moved the file, it first copies the records to a new file at the path.
 func (s *spool) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return errors.Join(s.reopenMoved(), s.file.Close(), s.lock.Unlock())
 }
 
-// writeRefused appends a line to the file of refused records beside the spool, and syncs it to
-// disk.
+// writeRefused appends line and a newline to the file of refused records, the path with ".refused", and syncs
+// it to disk. It creates the file if it is missing.
 func (s *spool) writeRefused(line []byte) error {
 	file, err := os.OpenFile(s.path+".refused", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -303,9 +303,9 @@ const replayBatch = 256
 // sendLines sends records and reports which are finished.
 type sendLines func(batch []spoolLine) (done []bool, err error)
 
-// replayAll passes the spooled records to send, in batches, segment by segment, and drops the finished ones. It
-// waits for a running replay, and stops when the store accepts none of a batch. It returns the first error, but
-// prefers one of the store to a missing model or price.
+// replayAll passes all spooled records to send, in batches, oldest segment first, and drops those that send
+// finishes. It waits for a running replay first, and stops when the store accepts none of a batch. It returns
+// the first error, preferably one of the store.
 func (s *spool) replayAll(send sendLines) error {
 	s.replaying <- struct{}{}
 	defer func() { <-s.replaying }()
@@ -328,8 +328,8 @@ func (s *spool) replayAll(send sendLines) error {
 	return err
 }
 
-// listSegments returns a copy of the closed segments. If rotate is true, it first closes the file that
-// records are appended to, and begins another.
+// listSegments returns a copy of the list of closed segments. With rotate it first closes the growing file as a
+// segment and begins a new one. It locks s.mu.
 func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -342,9 +342,9 @@ func (s *spool) listSegments(rotate bool) ([]segment, error) {
 	return slices.Clone(s.closed), err
 }
 
-// replaySegment passes the lines of a segment to send, and deletes the segment. It appends unfinished lines
-// to the spool again. If no line of a large segment is finished, the segment stays. stop is true if the store
-// does not accept records.
+// replaySegment passes a segment's lines to send, appends unfinished lines to the growing file, and deletes the
+// segment. A large one without a finished line stays. stop is true if the store accepts nothing or a file
+// fails; err is the first error.
 func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) {
 	file, err := os.Open(c.path)
 	if err != nil {
@@ -389,7 +389,8 @@ func (s *spool) replaySegment(c segment, send sendLines) (stop bool, err error) 
 	return stop, err
 }
 
-// readBatch reads up to replayBatch lines. At the end of the segment the error is io.EOF.
+// readBatch reads and decodes up to replayBatch lines, damaged ones as several pieces. At the end of the file
+// it returns the last lines with io.EOF.
 func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
 	for err == nil && len(batch) < replayBatch {
 		var line []byte
@@ -399,8 +400,8 @@ func readBatch(text *bufio.Reader) (batch []spoolLine, err error) {
 	return batch, err
 }
 
-// appendUnfinished appends the lines of a batch that are not done to left, and adds their number to lines.
-// done may be shorter than the batch; further lines are not done.
+// appendUnfinished returns left with the raw text of the batch's unfinished lines appended, and lines raised by
+// their number. done[i] is about batch[i]; lines beyond done count as unfinished.
 func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([]byte, int) {
 	for i, line := range batch {
 		if i >= len(done) || !done[i] {
@@ -410,8 +411,8 @@ func appendUnfinished(left []byte, lines int, batch []spoolLine, done []bool) ([
 	return left, lines
 }
 
-// setPending sets the number of unfinished lines of the closed segment at a path, for
-// countPending. It takes the lock.
+// setPending sets the number of waiting lines, at least 0, of the closed segment with a path, for countPending.
+// It changes no file. It locks s.mu.
 func (s *spool) setPending(path string, lines int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -422,8 +423,8 @@ func (s *spool) setPending(path string, lines int) {
 	}
 }
 
-// dropSegment appends the unfinished lines of a segment to the spool, deletes the segment's file
-// and forgets it. lines is the number of lines in left.
+// dropSegment appends left, a number of unfinished lines, to the growing file, removes c from s.closed, and
+// deletes its file. If the lines cannot be written, the segment stays. It locks s.mu.
 func (s *spool) dropSegment(c segment, left []byte, lines int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -437,8 +438,8 @@ func (s *spool) dropSegment(c segment, left []byte, lines int) error {
 	return os.Remove(c.path)
 }
 
-// isMisconfigured reports whether a model or its price is missing in the configuration or in this
-// keeper's options. The record then waits until that is corrected.
+// isMisconfigured reports whether err is a *fault.ValidationError with the code fault.InvalidConfig, such as a
+// missing model or price. A spooled record then waits until the configuration is corrected.
 func isMisconfigured(err error) bool {
 	var bad *fault.ValidationError
 	return errors.As(err, &bad) && bad.Code == fault.InvalidConfig

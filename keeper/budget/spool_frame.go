@@ -34,8 +34,8 @@ func encodeRecord(entry SpooledUsage) ([]byte, error) {
 	return fmt.Appendf(nil, "%08x %s\n", crc32.Checksum(text, castagnoli), text), nil
 }
 
-// splitSpool decodes the records of a file in order. It searches a truncated line, to which
-// later records may have been appended, for complete records. The rest of that line is bad.
+// splitSpool decodes the lines of file, raw text of the spool, in order; it skips empty ones. From a damaged
+// line it takes the complete records and returns each other piece with bad set.
 func splitSpool(file []byte) []spoolLine {
 	var lines []spoolLine
 	for line := range bytes.Lines(file) {
@@ -52,8 +52,8 @@ func splitSpool(file []byte) []spoolLine {
 	return lines
 }
 
-// salvageRecords splits a damaged line into its complete records and the damaged pieces between
-// them, which have bad set.
+// salvageRecords splits a damaged line, in order, into the complete records within it and the pieces between
+// them. Those pieces have the raw text and bad set.
 func salvageRecords(line []byte) []spoolLine {
 	var found []spoolLine
 	damaged := func(from, to int) {
@@ -84,8 +84,8 @@ func salvageRecords(line []byte) []spoolLine {
 	return found
 }
 
-// readRecord decodes the record at an offset of a line, and returns it with the offset of its end. A wrong
-// checksum or a damaged record is an error.
+// readRecord decodes the record that begins with its checksum at offset at of line, and returns it with the
+// offset of its end. If it is incomplete or the checksum is wrong, it returns an error.
 func readRecord(line []byte, at int) (entry SpooledUsage, end int, err error) {
 	start := at + sumDigits + 1
 	if start > len(line) || line[start-1] != ' ' || !bytes.HasPrefix(line[start:], recordStart) {

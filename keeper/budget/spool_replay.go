@@ -16,8 +16,8 @@ import (
 // age the item shows whether the record was counted. The hour allows for clock differences.
 const unknownAfter = dedupFor - time.Hour
 
-// countSpooled returns the number of spooled records and their size in bytes. Both are 0 without
-// a spool.
+// countSpooled returns the number of records that wait in the spool and the size of its files in bytes. Both
+// are 0 without a spool.
 func (c *charges) countSpooled() (lines int, size int64) {
 	if c.spool == nil {
 		return 0, 0
@@ -27,23 +27,24 @@ func (c *charges) countSpooled() (lines int, size int64) {
 	return c.spool.countPending()
 }
 
-// isRecordFault reports whether an error concerns the record itself, so that sending it again
-// is useless. Every other error concerns the store, its credentials, its permissions or its
-// tables, which can recover.
+// isRecordFault reports whether err is a fault of the record: a *fault.ValidationError, ErrConflict or
+// ErrNotFound. Every other error is of the store, its credentials, permissions or tables, and may pass. It is
+// false for nil.
 func isRecordFault(err error) bool {
 	var bad *fault.ValidationError
 	return errors.As(err, &bad) || errors.Is(err, ErrConflict) || errors.Is(err, ErrNotFound)
 }
 
-// keepsInSpool reports whether the policy spools a record after this error. It is false for nil, for a fault of
-// the record itself, after Close, and without a spool.
+// keepsInSpool reports whether a record belongs into the spool after err: the store failed, a spool exists, and
+// the policy allows it. It is false for nil, for a fault of the record itself, and after Close. It writes
+// nothing.
 func (c *charges) keepsInSpool(err error) bool {
 	return err != nil && !isRecordFault(err) && !errors.Is(err, ErrClosed) && c.spool != nil && c.opts.OnUnavailable.Submit == Allow
 }
 
-// spoolIfUnavailable spools a record that the store did not accept, if the policy says so, and returns a
-// receipt marked Spooled in place of err. It returns any other result unchanged, and joins an error of the
-// spool to err.
+// spoolIfUnavailable spools entry if err says that the store did not accept it and the policy allows that. It
+// then returns a receipt marked Spooled without an error. Otherwise it returns r and err, with an error of the
+// spool added.
 func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (Receipt, error) {
 	if !c.keepsInSpool(err) {
 		return r, err
@@ -54,8 +55,9 @@ func (c *charges) spoolIfUnavailable(r Receipt, err error, entry SpooledUsage) (
 	return Receipt{Spooled: true}, nil
 }
 
-// spoolAllIfUnavailable spools the records of failed results that the policy keeps, all or none
-// in one write. It sets their results to Spooled, or adds the spool's error.
+// spoolAllIfUnavailable writes the records whose results failed for the store to the spool, all or none, if the
+// policy allows that. It sets their results to Spooled, or adds the spool's error to each. all has the record
+// of each result.
 func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsage) {
 	var entries []SpooledUsage
 	var places []int
@@ -77,8 +79,8 @@ func (c *charges) spoolAllIfUnavailable(results []BatchResult, all []SpooledUsag
 	}
 }
 
-// replayLoop submits the records of the spool at once and then every SpoolInterval, until the keeper closes.
-// It logs errors.
+// replayLoop submits the spooled records at once and then every SpoolInterval, as long as some wait, until the
+// keeper closes. It logs errors, and ends the keeper's background task.
 func (c *charges) replayLoop() {
 	defer c.life.Done()
 	ticker := time.NewTicker(c.opts.SpoolInterval)
@@ -98,8 +100,8 @@ func (c *charges) replayLoop() {
 	}
 }
 
-// replaySpool submits all spooled records. It returns nil without a spool. After an error the
-// unfinished records stay in the spool.
+// replaySpool submits all spooled records, drops counted and refused ones, and keeps the others in the spool.
+// It returns the first error, preferably one of the store, and nil without a spool.
 func (c *charges) replaySpool(ctx context.Context) error {
 	if c.spool == nil {
 		return nil
@@ -107,9 +109,9 @@ func (c *charges) replaySpool(ctx context.Context) error {
 	return c.spool.replayAll(func(batch []spoolLine) ([]bool, error) { return c.replayLines(ctx, batch) })
 }
 
-// replayLines submits a batch of spooled records concurrently, so that they share transactions; equal request
-// ids go one after the other. It writes records that can never be counted to the refused file. done marks
-// finished lines, and err is the first error of the others, preferably one of the store.
+// replayLines submits a batch of spooled records concurrently; equal request ids go in order. Records that can
+// never count go to the refused file. done is true for counted and refused lines; err is the first error of the
+// others, preferably one of the store.
 func (c *charges) replayLines(ctx context.Context, batch []spoolLine) (done []bool, err error) {
 	outcomes := make([]error, len(batch))
 	byID := map[string][]int{}
@@ -147,8 +149,8 @@ func neverAccepted(err error) bool {
 	return isRecordFault(err) && !isMisconfigured(err) || errors.Is(err, errDamaged)
 }
 
-// refuseLine appends a line with its reason to the refused file and then calls Options.OnRefused.
-// An error means that the file has no such line.
+// refuseLine appends a line with its reason to the refused file, and then calls Options.OnRefused; its panic is
+// logged. It returns an error only if the file does not have the line, which must then stay in the spool.
 func (c *charges) refuseLine(line spoolLine, reason error) error {
 	entry, text := line.entry, line.text
 	entry.Refusal = reason.Error()
@@ -171,8 +173,8 @@ func (c *charges) refuseLine(line spoolLine, reason error) error {
 	return nil
 }
 
-// replayEntry submits a spooled record. It returns a *fault.ValidationError, without sending it, for a record
-// older than unknownAfter, because it can no longer be known whether it was counted.
+// replayEntry submits a spooled record and waits for the result. A record received longer than unknownAfter ago
+// it does not send: the result is a *fault.ValidationError, because it may have been counted already.
 func (c *charges) replayEntry(ctx context.Context, entry SpooledUsage) error {
 	if age := c.now().Sub(entry.Received); age > unknownAfter {
 		return invalid("received", "%v ago is more than %v: whether it was counted is no longer known", age.Round(time.Second), unknownAfter)

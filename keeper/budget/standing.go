@@ -27,7 +27,8 @@ type standing struct {
 	watches *lru.Cache[string, *watch] // by scope
 }
 
-// newStanding makes a standing with empty caches of views and watches. It sends no request.
+// newStanding returns a standing on the given parts, with empty caches of what this process knows about apps'
+// events. It sends no request and starts no timer.
 func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts Options, now func() time.Time, life *background.Life) *standing {
 	st := &standing{store: s, ledger: l, admin: admin, tenants: admin.tenants, opts: opts, now: now, life: life}
 	st.watches, _ = lru.New[string, *watch](cacheEntries) // fails only for a size below 1
@@ -35,8 +36,8 @@ func newStanding(s *store.Store, l *ledger.Ledger, admin *administration, opts O
 	return st
 }
 
-// nearestQuotas returns for each label the highest used percentage over the apps seen recently by
-// this process.
+// nearestQuotas returns, by label, the highest used percentage of a quota among the apps that this process
+// queried in the last ten minutes. It sends no request.
 func (s *standing) nearestQuotas(now time.Time) map[string]float64 {
 	s.mu.Lock()
 	views := s.views.Values()

@@ -35,8 +35,8 @@ type stickyView struct {
 	read   time.Time
 }
 
-// decodeSticky decodes a record that was read at the instant read. exists is false if item is
-// nil.
+// decodeSticky decodes an app's record of the label in use, read at the instant read. A nil item gives a view
+// with exists false. A malformed attribute is an error.
 func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	var d store.Decoder
 	return stickyView{Sticky: Sticky{
@@ -45,8 +45,9 @@ func decodeSticky(item store.Item, read time.Time) (stickyView, error) {
 	}, exists: item != nil, read: read}, d.Err
 }
 
-// readSticky reads the app's record of today from the store. An active override replaces it, with
-// the record's label as Previous. It returns ErrNotFound if there is neither.
+// readSticky reads the app's record of the label in use today. An active override with a price replaces it in
+// the result, with the record's label, or the first of the ordering, as Previous. Without both it returns
+// ErrNotFound.
 func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, error) {
 	if err := validTarget(org, app); err != nil {
 		return Sticky{}, err
@@ -72,8 +73,8 @@ func (s *standing) readSticky(ctx context.Context, org, app string) (Sticky, err
 	return v.Sticky, err
 }
 
-// overrideInUse returns an override as a Sticky, or false unless one is active and its label has a price. It
-// may query the store for the spend.
+// overrideInUse returns the app's active override as a Sticky without Previous and Version. It returns false if
+// none is active, its label has no price, or the spend is unknown. It may query the store.
 func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) {
 	if t.activeOverride(s.now()) == "" {
 		return Sticky{}, false
@@ -85,10 +86,9 @@ func (s *standing) overrideInUse(ctx context.Context, t *tenant) (Sticky, bool) 
 	return Sticky{Label: out.labels[out.index].label, Index: out.index, Reason: ReasonManualOverride, At: t.override.since}, true
 }
 
-// moveSticky stores the label that the spend leads to in the app's record of today, if it differs, together
-// with the event of the move. Within one version of the configuration it only moves to later labels. It
-// delivers the event of the record if Options.OnEvent is set, and reads a record older than Options.ConfigTTL
-// again.
+// moveSticky stores the label that the spend leads to in the app's record of today, with an event, if
+// needsWrite says so. With Options.OnEvent it delivers the record's event. It updates v.sticky, which it reads
+// again after ConfigTTL; v.mu must be held.
 func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outlook, now time.Time) error {
 	index := out.indexBySpend()
 	if v.sticky.read.IsZero() || now.Sub(v.sticky.read) >= s.opts.ConfigTTL {
@@ -111,9 +111,8 @@ func (s *standing) moveSticky(ctx context.Context, t *tenant, v *view, out *outl
 	return s.deliverEvent(ctx, v, v.sticky.flipEvent(t, out), now)
 }
 
-// needsWrite reports whether to write the label at index: it is further than the record in the
-// same configuration, or differs under a newer one. Without a record, the first label needs no
-// write.
+// needsWrite reports whether the label at index must be stored: one after the recorded label in the same
+// configuration, or another in a newer one. Without a record only a later label than the first needs it.
 func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	switch {
 	case !s.exists:
@@ -124,8 +123,8 @@ func (s stickyView) needsWrite(index int, label string, version int64) bool {
 	return s.Version == version && s.Index < index
 }
 
-// flipEvent returns the event of the move to the record's label. Its id follows from the record,
-// so every process makes the same event.
+// flipEvent returns the event that the app moved from the record's previous label to its label. Its id depends
+// on the record alone, so all processes make the same event. It delivers nothing.
 func (s stickyView) flipEvent(t *tenant, out *outlook) Event {
 	e := Event{
 		Kind: EventFlip, Org: t.org, App: t.app, Scope: out.scope, Day: out.day,
@@ -135,9 +134,9 @@ func (s stickyView) flipEvent(t *tenant, out *outlook) Event {
 	return e
 }
 
-// writeSticky stores the label at index as the record, together with its event, and sets v.sticky
-// to it. If another process wrote an equal or later record first, it reads that one into v.sticky
-// instead. The caller holds v's lock.
+// writeSticky stores the label at index as the app's record of today, with its event not yet delivered, and
+// sets v.sticky. If the store has an equal or later record, it writes nothing and reads that into v.sticky.
+// v.mu must be held.
 func (s *standing) writeSticky(ctx context.Context, t *tenant, v *view, out *outlook, index int, now time.Time) error {
 	previous := out.labels[0].label
 	if v.sticky.exists {

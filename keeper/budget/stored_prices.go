@@ -51,7 +51,8 @@ func newPriceRow(p prices.Price) priceRow {
 	return r
 }
 
-// asPrice returns a stored row as a price, without a source and a check date.
+// asPrice returns a stored row as a price, with its start in UTC. Source and check date, which are not stored,
+// are empty.
 func (r priceRow) asPrice() prices.Price {
 	p := prices.Price{Model: r.Model, Scope: r.Scope, List: r.List, Rates: prices.Rates(r.storedRates)}
 	if r.EffectiveFrom != 0 {
@@ -71,10 +72,10 @@ type priceRows struct {
 // priceAttributes are the attributes of priceRows.
 var priceAttributes = []string{"rows", "tier", "family", "description"}
 
-// modelInfo returns the ModelInfo.
+// modelInfo returns the item's tier, family and description as a ModelInfo.
 func (r priceRows) modelInfo() ModelInfo { return ModelInfo{r.Tier, r.Family, r.Description} }
 
-// prices returns the rows as prices, in their stored order.
+// prices returns the item's rows as prices, in stored order; the result is empty, not nil, without rows.
 func (r priceRows) prices() []prices.Price {
 	all := make([]prices.Price, len(r.Rows))
 	for i, row := range r.Rows {
@@ -83,8 +84,8 @@ func (r priceRows) prices() []prices.Price {
 	return all
 }
 
-// decodePriceRows decodes the item of a model's prices and ModelInfo. The error matches
-// store.ErrMalformed.
+// decodePriceRows decodes the item with a model's prices and ModelInfo. A nil item gives the zero priceRows.
+// The error matches store.ErrMalformed.
 func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	if err := attributevalue.UnmarshalMap(item, &stored); err != nil {
 		return priceRows{}, fmt.Errorf("%w: prices: %w", store.ErrMalformed, err)
@@ -92,14 +93,15 @@ func decodePriceRows(item store.Item) (stored priceRows, err error) {
 	return stored, nil
 }
 
-// decodePrices decodes the prices of a model's item; a nil item has none. The error matches store.ErrMalformed.
+// decodePrices decodes only the prices of a model's item, in stored order. A nil item gives an empty result.
+// The error matches store.ErrMalformed.
 func decodePrices(item store.Item) ([]prices.Price, error) {
 	stored, err := decodePriceRows(item)
 	return stored.prices(), err
 }
 
-// getPrices reads the stored prices of a model, of all scopes and starts, in stored order. It returns nil
-// without an error if none are stored. An empty model id is a *fault.ValidationError.
+// getPrices reads the stored prices of a model id, whose scope prefix it ignores: all scopes and starts, in
+// stored order. It returns nil without an error if none are stored. An empty id is a *fault.ValidationError.
 func (pt *priceTable) getPrices(ctx context.Context, model string) ([]prices.Price, error) {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
@@ -123,8 +125,8 @@ type StoredModel struct {
 	Prices []prices.Price
 }
 
-// listModels scans the control table for the models with stored prices or information, in no
-// order. An error is the last element.
+// listModels returns an iterator that scans the control table for the models with stored prices or ModelInfo,
+// in no order. An error, also for a malformed item, is the last element.
 func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, error] {
 	return func(yield func(StoredModel, error) bool) {
 		for item, err := range pt.desk.scanRoots(ctx, pricePrefix, true) {
@@ -141,8 +143,8 @@ func (pt *priceTable) listModels(ctx context.Context) iter.Seq2[StoredModel, err
 	}
 }
 
-// storedPrices reads the stored prices of models, and of related models whose prices apply to them, by model
-// name. A model without stored prices is missing.
+// storedPrices reads the stored prices of models and of the related names whose prices apply to them, and
+// returns them by name. A name without stored prices is missing.
 func (pt *priceTable) storedPrices(ctx context.Context, models []string) (prices.Book, error) {
 	var keys []store.Key
 	asked := map[string]bool{}
@@ -174,9 +176,9 @@ func (pt *priceTable) storedPrices(ctx context.Context, models []string) (prices
 // and after a change.
 const maxPrices = 500
 
-// putPrices replaces the stored prices of a model by rows, with an audit event, if check accepts the stored
-// ones; a nil check accepts any. It returns a *fault.ValidationError for more than maxPrices, an invalid price,
-// or a row of another model.
+// putPrices replaces a model's stored prices by rows, with an audit event, if check accepts the stored ones; a
+// nil check accepts any. Invalid, too many or foreign rows are a *fault.ValidationError. operation names the
+// caller in errors.
 func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string, check func(priceRows) error, rows []prices.Price) error {
 	name, _ := prices.SplitModel(model)
 	if name == "" {
@@ -204,7 +206,7 @@ func (pt *priceTable) putPrices(ctx context.Context, operation, by, model string
 	})
 }
 
-// checkCount returns a *fault.ValidationError if rows are more prices than can be stored for one model.
+// checkCount returns a *fault.ValidationError if rows are more than maxPrices, else nil.
 func checkCount(rows []prices.Price) error {
 	if len(rows) > maxPrices {
 		return invalidConfig("prices", "%d prices are more than %d for one model", len(rows), maxPrices)
@@ -212,8 +214,8 @@ func checkCount(rows []prices.Price) error {
 	return nil
 }
 
-// storedForm validates a price and returns it as it will be read from the table: normalized, with its start in
-// whole seconds, without source and check date. A bad price is a *fault.ValidationError.
+// storedForm validates p and returns it as a later read will show it: normalized, its start in whole seconds,
+// without source and check date. A bad price or list name is a *fault.ValidationError. It stores nothing.
 func storedForm(p prices.Price) (prices.Price, error) {
 	if err := p.Validate(); err != nil {
 		return p, err
@@ -224,8 +226,8 @@ func storedForm(p prices.Price) (prices.Price, error) {
 	return newPriceRow(p.Normalized()).asPrice(), nil
 }
 
-// replacePrices stores the prices that next makes of a model's stored ones, in one transaction with an event,
-// and drops all cached configurations. It calls next again after a conflict. An error of next ends it, and
+// replacePrices stores the prices that next makes from a model's stored ones, with an audit event, and then
+// drops all cached configurations. It repeats next if another writer was first. An error of next ends it, and
 // nothing is written.
 func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name string, next func(priceRows) ([]prices.Price, error)) error {
 	err := pt.desk.commit(ctx, func() (*change, error) {
@@ -244,8 +246,7 @@ func (pt *priceTable) replacePrices(ctx context.Context, operation, by, name str
 	return adminError(operation, err)
 }
 
-// withPrices returns the item with these prices in place of its own. The model's information
-// stays.
+// withPrices returns a copy of r with rows in place of its prices. ModelInfo stays, and r is unchanged.
 func (r priceRows) withPrices(rows []prices.Price) priceRows {
 	r.Rows = make([]priceRow, len(rows))
 	for i, p := range rows {
@@ -254,8 +255,8 @@ func (r priceRows) withPrices(rows []prices.Price) priceRows {
 	return r
 }
 
-// decidePrices reads a model's item and returns the change that stores the result of next in its place, with an
-// audit event. The change is nil if the prices and the information stay the same.
+// decidePrices reads a model's item and returns the change that stores the result of next for it, with an audit
+// event by the author by. It writes nothing. The change is nil if prices and ModelInfo stay the same.
 func (pt *priceTable) decidePrices(ctx context.Context, by, name string, next func(priceRows) priceRows) (*change, error) {
 	key := priceKey(name)
 	seen, err := pt.desk.store.Get(ctx, pt.desk.store.Control, key)
@@ -289,7 +290,8 @@ type priceText struct {
 	storedRates
 }
 
-// priceFields returns a model's information and prices for an event.
+// priceFields returns a model's ModelInfo and prices as the fields of an audit event. Empty texts are nil, and
+// without prices that field is missing.
 func priceFields(stored priceRows) trail.Fields {
 	f := trail.Fields{
 		"tier": nilIfZero(stored.Tier), "family": nilIfZero(stored.Family), "description": nilIfZero(stored.Description),

@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// submitRecord counts a record once and waits for the write, at most Options.Timeout. A bad id or record is a
-// *fault.ValidationError. It spools a record that the store did not accept, if the policy says so; the receipt
-// is then marked Spooled.
+// submitRecord validates a record, counts it once, and waits for the write, at most Options.Timeout. A bad id
+// or record is a *fault.ValidationError. If the store does not accept it and the policy allows that, it is
+// spooled and the receipt marked Spooled.
 func (c *charges) submitRecord(ctx context.Context, org, app string, usage prices.Usage) (Receipt, error) {
 	if err := validTarget(org, app); err != nil {
 		return Receipt{}, err
@@ -26,10 +26,9 @@ func (c *charges) submitRecord(ctx context.Context, org, app string, usage price
 	return c.spoolIfUnavailable(receipt, err, entry)
 }
 
-// submitEntry registers the app, counts a record, which may have waited in the spool, and returns its receipt
-// after the write. It stores the record's cost in entry if a configuration is known, even if the store does not
-// answer. A record that was counted before gets its first receipt, marked Duplicate, or ErrConflict for another
-// payload.
+// submitEntry counts a record, also one from the spool, and returns its receipt after the write; it registers
+// the app. It sets the cost in entry, even during an outage if a configuration is known. A record counted
+// before gives its first receipt, marked Duplicate, or ErrConflict for another payload.
 func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt, error) {
 	usage := entry.Usage
 	t, err := c.tenants.get(ctx, entry.Org, entry.App)
@@ -52,10 +51,9 @@ func (c *charges) submitEntry(ctx context.Context, entry *SpooledUsage) (Receipt
 	return c.makeReceipt(ctx, t, usage.Label, o.Verdict)
 }
 
-// prepareRecord returns the operation that counts a record, or a *fault.ValidationError; it writes nothing. It
-// prices the record and stores the cost in entry, unless that happened before. It checks the record's time
-// against the time of receipt, so a record does not become invalid in the spool; a later time counts as that of
-// receipt.
+// prepareRecord returns the operation that counts a record, and sets its cost in entry unless that is set; it
+// writes nothing. An unknown label, a time out of range at receipt, or a missing price is a
+// *fault.ValidationError. A time after the receipt counts as the receipt.
 func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operation, error) {
 	u, received := entry.Usage, entry.Received
 	if !entry.isPriced() && !slices.Contains(t.labels, u.Label) {
@@ -82,14 +80,14 @@ func (c *charges) prepareRecord(t *tenant, entry *SpooledUsage) (*ledger.Operati
 	}, u.Tags, t.calendar.MayBeClosed(day, now)), nil
 }
 
-// account returns the account of a label on a day: the counters of the tenant's scope, with its number of
-// shards and days to keep. It reads nothing.
+// account returns the account of a label on a day: the counters in the tenant's scope, with their shards and
+// the days to keep. It reads and writes nothing.
 func (t *tenant) account(label, day string) ledger.Account {
 	return ledger.Account{Org: t.org, Scope: t.scope(), Label: label, Day: day, Shards: t.config.Shards, Keep: t.keepDays}
 }
 
-// countedBefore reads whether a record that would be refused now was counted before. If so, it returns the
-// first receipt, marked Duplicate, or ErrConflict for another payload. Else it returns refusal.
+// countedBefore reads whether the record u, which would be refused now, was counted before. If so, it returns
+// the receipt marked Duplicate, or ErrConflict for another payload. Else it returns refusal.
 func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, refusal error) (Receipt, error) {
 	stored, counted, err := c.ledger.ReadRecord(ctx, ledger.DedupKey(t.org, t.app, u.RequestID))
 	if err != nil {
@@ -101,9 +99,8 @@ func (c *charges) countedBefore(ctx context.Context, t *tenant, u prices.Usage, 
 	return c.makeReceipt(ctx, t, stored.Label, ledger.Verdict{Duplicate: true, Conflict: stored.Hash != usageHash(u), Stored: stored})
 }
 
-// makeReceipt returns the receipt of a counted record, in micro-dollars, with the spend of its label and the
-// recommended label if those can be read. It logs a failed read. It returns ErrConflict if v says that another
-// record has the same id.
+// makeReceipt returns the receipt of a counted record by v, in micro-dollars, or ErrConflict if v is a
+// conflict. It adds the label's spend and the recommended label if they can be read, and logs a failed read.
 func (c *charges) makeReceipt(ctx context.Context, t *tenant, label string, v ledger.Verdict) (Receipt, error) {
 	if v.Conflict {
 		return Receipt{}, conflictError(v.Stored)

@@ -39,10 +39,9 @@ type sweptScope struct {
 	days     map[string]map[string]bool // marked labels by day; nil means all labels and days
 }
 
-// sweepAll does the work of Keeper.Sweep for several scopes at a time: it closes past days, delivers pending
-// events and finds reached thresholds. Without orgs it takes all scopes with records on open days, else those
-// of the given organisations. It returns the sum of the reports and the joined errors, without those of deleted
-// organisations.
+// sweepAll closes past days, delivers pending events and finds reached thresholds, in scopes with records on
+// open days or in all scopes of orgs. It sums the reports and joins the errors of all scopes, without those of
+// deleted organisations.
 func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, error) {
 	scopes, open, err := map[string]*sweptScope{}, map[string]bool{}, error(nil)
 	if len(orgs) == 0 {
@@ -79,9 +78,8 @@ func (s *sweeper) sweepAll(ctx context.Context, orgs ...string) (SweepReport, er
 	return report, errors.Join(errs...)
 }
 
-// findScopes adds to scopes the scopes with records on days that are not closed, by the marks of the days from
-// the last week to tomorrow. It skips days and scopes that need no further sweep. closable is the days on which
-// no record can be counted any more, in any time zone.
+// findScopes adds to scopes the scopes with records, by the marks of the last days to tomorrow, without days
+// and scopes that are done. closable has the days on which no record can count any more in any time zone.
 func (s *sweeper) findScopes(ctx context.Context, scopes map[string]*sweptScope) (closable map[string]bool, err error) {
 	now := s.standing.now()
 	today := calendar.InZone("").Day(now)
@@ -116,7 +114,8 @@ func (s *sweeper) findScopes(ctx context.Context, scopes map[string]*sweptScope)
 	return closable, nil
 }
 
-// addOrg adds all scopes of an organisation to scopes, whether or not they have spend.
+// addOrg adds to scopes all scopes of an organisation, with or without spend, for all labels and days. With an
+// organisation without apps it adds the organisation's scope. Unknown or deleted ones are ErrNotFound.
 func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*sweptScope) error {
 	t, err := s.days.readTarget(ctx, org, "")
 	if err != nil {
@@ -133,16 +132,16 @@ func (s *sweeper) addOrg(ctx context.Context, org string, scopes map[string]*swe
 	return wrapFailure("Sweep", err)
 }
 
-// isDone reports whether this process has recorded that the scope's day needs no further sweep. An empty scope
-// asks for the day in all scopes.
+// isDone reports whether this process has closed the day in the scope, so that it needs no further sweep. With
+// an empty scope it reports that for all scopes of the day together.
 func (s *sweeper) isDone(day, scope string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.done[store.Key{PK: day, SK: scope}]
 }
 
-// setDone records that the scope's day needs no further sweep in this process. An empty scope means all
-// scopes of the day.
+// setDone records in this process that the day in the scope is closed and needs no further sweep. With an empty
+// scope it records that for all scopes of the day.
 func (s *sweeper) setDone(day, scope string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +151,8 @@ func (s *sweeper) setDone(day, scope string) {
 	s.done[store.Key{PK: day, SK: scope}] = true
 }
 
-// forgetDays records that days need no sweep in any scope, and drops the records by scope.
+// forgetDays records in this process that the days in closed need no further sweep in any scope. It drops the
+// records of single scopes of those days to save memory.
 func (s *sweeper) forgetDays(closed map[string]bool) {
 	s.mu.Lock()
 	maps.DeleteFunc(s.done, func(k store.Key, _ bool) bool { return closed[k.PK] })
@@ -162,9 +162,9 @@ func (s *sweeper) forgetDays(closed map[string]bool) {
 	}
 }
 
-// sweepScope closes the past days of a scope, delivers its pending events and finds new thresholds; one failed
-// step does not stop the others. pending is the marked days that are not closed. For a deleted organisation it
-// does nothing and returns ErrNotFound, without pending days.
+// sweepScope closes a scope's past days, delivers its pending events and finds reached thresholds, each even if
+// another fails. pending are marked days that stay open. For a deleted organisation it does nothing and returns
+// ErrNotFound.
 func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (report SweepReport, pending []string, err error) {
 	pending = slices.Collect(maps.Keys(w.days))
 	t, err := s.standing.tenants.readWithoutCaching(ctx, w.org, w.app)
@@ -185,9 +185,9 @@ func (s *sweeper) sweepScope(ctx context.Context, scope string, w *sweptScope) (
 	return report, pending, errors.Join(append(errs, wrapFailure("Sweep", err))...)
 }
 
-// findThresholds reads a scope's spend, delivers events of the thresholds reached today, and updates the sticky
-// record of an app. marked are the labels with spend; nil means those of the ordering. It does nothing if
-// neither Options.OnEvent nor sticky records are in use.
+// findThresholds queries a scope's spend, delivers events of thresholds reached today, and updates an app's
+// sticky record. marked are the labels with spend; nil means those of the ordering. Without OnEvent and sticky
+// records it does nothing.
 func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, marked map[string]bool) error {
 	if s.standing.opts.OnEvent == nil && !t.config.Sticky {
 		return nil
@@ -209,9 +209,9 @@ func (s *sweeper) findThresholds(ctx context.Context, t *tenant, scope string, m
 	return err
 }
 
-// closeDays stores the totals of a scope's past days, records marked days as done in this process, and returns
-// the number of totals. marked has the labels with spend by day; nil means all labels of the last week. pending
-// are marked days that are not over or could not be closed.
+// closeDays stores missing totals of a scope's past days of the last week, and marks its days as done in this
+// process. marked has labels by day; nil means all. closed counts stored totals, old ones too; pending are
+// marked days that stay open.
 func (s *sweeper) closeDays(ctx context.Context, t *tenant, scope string, marked map[string]map[string]bool) (closed int, pending []string, err error) {
 	now := s.standing.now()
 	to := calendar.AddDays(t.calendar.FirstOpen(t.calendar.Day(now), now), -1)
@@ -254,8 +254,9 @@ func (s *sweeper) closeDays(ctx context.Context, t *tenant, scope string, marked
 	return closed, pending, err
 }
 
-// deliverPending delivers the scope's stored events that no process has delivered, and returns the number that
-// this process delivered. It stops at the first error. Without a hook it does nothing.
+// deliverPending delivers a scope's stored events that are not delivered, and returns the number of those
+// delivered now. It leaves events that another process has claimed lately. It stops at the first error, and
+// does nothing without Options.OnEvent.
 func (s *sweeper) deliverPending(ctx context.Context, scope string) (delivered int, err error) {
 	if s.standing.opts.OnEvent == nil {
 		return 0, nil

@@ -59,8 +59,8 @@ func (t Tables) createInputs() []*dynamodb.CreateTableInput {
 	return inputs
 }
 
-// enableTTL turns on the expiry of a table's items by the attribute ttl_epoch, unless an expiry is on or being
-// turned on.
+// enableTTL turns on the expiry of a table's items by the attribute ttl_epoch. If an expiry is on or being
+// turned on, by any attribute, it changes nothing.
 func enableTTL(ctx context.Context, client Client, name string) error {
 	out, err := client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &name})
 	if err != nil {

@@ -26,8 +26,8 @@ type tenant struct {
 	keepDays int // see Settings
 }
 
-// checkRetained returns a *fault.ValidationError of field for a day more than t.keepDays ago. Counters of such
-// a day may have expired, and the sum of the remaining ones would be too small.
+// checkRetained returns a *fault.ValidationError of field if day is more than t.keepDays before today, because
+// some of its counters may have expired. Otherwise it returns nil. It reads nothing.
 func (t *tenant) checkRetained(field, day string, now time.Time) error {
 	if first := calendar.AddDays(t.calendar.Day(now), -t.keepDays); day < first {
 		return invalid(field, "%s is more than %d days ago, and not kept any more; give %s or a later day", day, t.keepDays, first)
@@ -61,8 +61,8 @@ func (t *tenant) scope() string {
 	return ledger.AppScope(t.org, t.app)
 }
 
-// model returns the label's model id: that of the policy p, else of the organisation, else of the settings and
-// Options.Models. It is "" if none is configured.
+// model returns the id of a label's model: of p, the app's effective configuration, else of the organisation,
+// else of the settings and options. It returns "" if none has one.
 func (t *tenant) model(p policy, label string) string {
 	if m := p.models[label]; m != "" {
 		return m
@@ -73,8 +73,8 @@ func (t *tenant) model(p policy, label string) string {
 	return t.options[label]
 }
 
-// lookupPrice returns a label's price in force at an instant, and the id of its model. ok is false without a
-// model or a price; the model is returned even if only its price is missing.
+// lookupPrice returns the price in force at an instant of a label's model under the policy p, and the model's
+// id. ok is false without a model or a price; without a price alone the id is still returned.
 func (t *tenant) lookupPrice(p policy, label string, at time.Time) (price prices.Price, model string, ok bool) {
 	if model = t.model(p, label); model == "" {
 		return prices.Price{}, "", false
@@ -83,7 +83,8 @@ func (t *tenant) lookupPrice(p policy, label string, at time.Time) (price prices
 	return price, model, ok
 }
 
-// activeOverride returns the label of an active override, or "".
+// activeOverride returns the label that an administrator has forced at now, or "" without an override or after
+// its end.
 func (t *tenant) activeOverride(now time.Time) string {
 	if now.Before(t.override.until) {
 		return t.override.label
@@ -91,8 +92,8 @@ func (t *tenant) activeOverride(now time.Time) string {
 	return ""
 }
 
-// modelsToPrice returns the names of the models, present and past, whose stored prices the tenant
-// needs, each once.
+// modelsToPrice returns the names, without scope prefix and each once, of all present and past models whose
+// stored prices the tenant may need.
 func (t *tenant) modelsToPrice() []string {
 	var models []string
 	add := func(model string) {
@@ -111,8 +112,8 @@ func (t *tenant) modelsToPrice() []string {
 	return models
 }
 
-// withOrg returns a copy of the tenant with a newer configuration of its organisation. Prices and
-// override stay.
+// withOrg returns a copy of the tenant with the configuration, calendar, labels and past models of o, and the
+// resulting version. The app's own configuration, prices and override stay.
 func (t *tenant) withOrg(o orgItem) *tenant {
 	newer := *t
 	newer.config, newer.calendar, newer.labels = o.asOrg(t.org), calendar.InZone(o.Zone), o.Labels
@@ -121,7 +122,8 @@ func (t *tenant) withOrg(o orgItem) *tenant {
 	return &newer
 }
 
-// validTarget returns a *fault.ValidationError unless org is a UUID and app a valid name.
+// validTarget returns a *fault.ValidationError unless org is a UUID and app is a valid name, not empty. It does
+// not check that they exist.
 func validTarget(org, app string) error {
 	if err := validUUID("org_id", org); err != nil {
 		return err
@@ -129,7 +131,8 @@ func validTarget(org, app string) error {
 	return validName("app_id", app)
 }
 
-// validReadTarget returns a *fault.ValidationError unless org is a UUID, and app is empty or a valid name.
+// validReadTarget returns a *fault.ValidationError unless org is a UUID, and app is a valid name or empty for
+// the whole organisation. It does not check that they exist.
 func validReadTarget(org, app string) error {
 	if app == "" {
 		return validUUID("org_id", org)
@@ -137,8 +140,8 @@ func validReadTarget(org, app string) error {
 	return validTarget(org, app)
 }
 
-// dayOrToday returns the day, or today if it is empty. It returns a *fault.ValidationError for a malformed or
-// future day, and for a day whose counters may have expired.
+// dayOrToday returns day, or today in the organisation's time zone if day is empty. A malformed or future day,
+// and one whose counters may have expired, is a *fault.ValidationError.
 func (t *tenant) dayOrToday(day string, now time.Time) (string, error) {
 	today := t.calendar.Day(now)
 	if day == "" {

@@ -19,9 +19,9 @@ type tenantReader struct {
 	settings *sharedSettings
 }
 
-// readTenant reads an organisation, one app of it if app is not empty, its override and the prices of its
-// models, and adopts the table's settings. It returns ErrNotFound for a missing or deleted organisation or app.
-// It accepts an app without an item if Options.AllowUnknownApps is set.
+// readTenant reads, uncached, the configuration of an app, or of the organisation if app is empty, with
+// override and prices. It adopts the table's settings. A missing or deleted one is ErrNotFound, except an
+// unknown app under Options.AllowUnknownApps.
 func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant, error) {
 	t := &tenant{org: org, app: app, loaded: r.now()}
 	keys := []store.Key{settingsKey, orgKey(org)}
@@ -69,8 +69,8 @@ func (r tenantReader) readTenant(ctx context.Context, org, app string) (*tenant,
 	return t, err
 }
 
-// tablePrices reads the stored prices of the tenant's models. It returns the layers of prices, in the order
-// of precedence: these, and then those of the options and the catalog.
+// tablePrices reads the stored prices of the tenant's models and returns them as the first layer of prices,
+// before those of options and catalog.
 func (r tenantReader) tablePrices(ctx context.Context, t *tenant) (priceLayers, error) {
 	book, err := r.prices.storedPrices(ctx, t.modelsToPrice())
 	if err != nil {

@@ -23,7 +23,8 @@ const usableFor = 5 * time.Minute
 // tenantKey identifies the configuration of an app, or of an organisation alone.
 type tenantKey struct{ org, app string }
 
-// String returns the key as text. No organisation's id contains '/'.
+// String returns the organisation's id, a slash and the app's id. The text is unique, because an organisation's
+// id has no slash.
 func (k tenantKey) String() string { return k.org + "/" + k.app }
 
 // tenants caches configurations for Options.ConfigTTL, with one read at a time per app. A write
@@ -35,21 +36,22 @@ type tenants struct {
 	loading *cache.Loading[tenantKey, *tenant]
 }
 
-// newTenants makes the cache of configurations, which reads through r. A configuration is read again after
-// ConfigTTL. While the store does not answer, it may be used until it is usableFor old.
+// newTenants returns an empty cache of configurations that reads through r. It reads an entry again after
+// ConfigTTL, or in the background shortly before; during an outage it serves until usableFor. It sends no
+// request.
 func newTenants(r tenantReader, life *background.Life, tables breakers) *tenants {
 	loading, _ := cache.NewLoading[tenantKey](cacheEntries, cache.Options[*tenant]{ // fails only for a size below 1
 		Now: r.now, TTL: r.opts.ConfigTTL, Ahead: r.opts.ConfigTTL / 5, Spread: r.opts.ConfigTTL / 5, Grace: max(0, usableFor-r.opts.ConfigTTL), Wait: true,
-		Leave:    tables.leaveChannel,
+		Leave:    tables.outageSignal,
 		Definite: func(err error) bool { return !isUnavailable(err) },
 	})
 	return &tenants{reader: r, life: life, loading: loading}
 }
 
-// leaveChannel returns a channel that closes when it is useless to wait for a configuration because a table
-// does not answer, and a function that returns the error for that. held is true if a cached configuration is
-// usable; then an outage of the usage table is enough.
-func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() error) {
+// outageSignal returns a channel that closes once the control table is silent too long for callers to wait, and
+// a function that returns the error. If held (a cached configuration serves) and the usage table is open, both
+// are about the usage table.
+func (b breakers) outageSignal(held bool) (gone <-chan struct{}, why func() error) {
 	lost := b.control
 	if held && b.usage.State().Open {
 		lost = b.usage
@@ -57,8 +59,9 @@ func (b breakers) leaveChannel(held bool) (gone <-chan struct{}, why func() erro
 	return lost.Lasting(), func() error { return ledger.OutageError("configuration", lost) }
 }
 
-// get returns the configuration, at most ConfigTTL old, or usableFor if the store does not answer. With an
-// error it returns the last known one, however old, for calls that can do without a current one, or else nil.
+// get returns a configuration from the cache or the store, at most ConfigTTL old, or usableFor during an
+// outage. With an error it also returns the last known one, however old, or nil. Only err says whether it is
+// current.
 func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	key := tenantKey{org, app}
 	t, err := ts.loading.Get(ctx, key, ts.loader(key))
@@ -71,8 +74,8 @@ func (ts *tenants) get(ctx context.Context, org, app string) (*tenant, error) {
 	return ts.loading.Last(key), err
 }
 
-// readWithoutCaching returns the configuration, at most ConfigTTL old, from the cache or the store. It never
-// changes the cache, so a sweep evicts no other configuration.
+// readWithoutCaching returns a configuration at most ConfigTTL old, from the cache or by a read. It does not
+// cache that read and evicts nothing, so a sweep leaves the cache alone.
 func (ts *tenants) readWithoutCaching(ctx context.Context, org, app string) (*tenant, error) {
 	if t := ts.loading.Last(tenantKey{org, app}); t != nil && ts.reader.now().Sub(t.loaded) < ts.reader.opts.ConfigTTL {
 		return t, nil
@@ -81,20 +84,22 @@ func (ts *tenants) readWithoutCaching(ctx context.Context, org, app string) (*te
 	return t, wrapFailure("configuration", err)
 }
 
-// getCached returns the configuration if it is cached and fresh, else nil. It never waits; if the configuration
-// is near its end, a background read replaces it.
+// getCached returns the cached configuration if it is fresh, which counts as a hit, else nil. It never waits.
+// If the configuration is near its end, it starts a read in the background.
 func (ts *tenants) getCached(ctx context.Context, org, app string) *tenant {
 	key := tenantKey{org, app}
 	return ts.loading.Ready(ctx, key, ts.loader(key))
 }
 
-// loader returns the function with which the cache reads the configuration of a key.
+// loader returns the function by which the cache reads the configuration of key. It ignores its context, see
+// load.
 func (ts *tenants) loader(key tenantKey) cache.Load[*tenant] {
 	return func(context.Context) (*tenant, error) { return ts.load(key) }
 }
 
-// load reads a configuration under the keeper's context, so that it continues when its callers
-// leave. It logs when the last known one stays in use.
+// load reads a configuration from the store within WriteTimeout, also if its callers leave. It caches nothing
+// itself. If the store does not answer and an earlier configuration is cached, it logs that this one stays in
+// use.
 func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	ctx, cancel := context.WithTimeout(ts.life.Context(), ledger.WriteTimeout)
 	defer cancel()
@@ -110,22 +115,24 @@ func (ts *tenants) load(key tenantKey) (*tenant, error) {
 	return nil, err
 }
 
-// replaceCached stores a changed copy of a configuration unless it was evicted meanwhile.
+// replaceCached puts the configuration with in place of old in the cache. If old is not the cached one any
+// more, it does nothing.
 func (ts *tenants) replaceCached(old, with *tenant) {
 	ts.loading.Replace(tenantKey{old.org, old.app}, old, with)
 }
 
-// evict drops the configurations of an organisation and its apps.
+// evict drops the cached configurations of an organisation and its apps, and reads in flight, so that the next
+// call reads them from the store.
 func (ts *tenants) evict(org string) {
 	ts.loading.Evict(func(k tenantKey) bool { return k.org == org })
 }
 
-// evictAll drops all configurations.
+// evictAll drops all cached configurations and reads in flight, so that the next calls read them from the
+// store.
 func (ts *tenants) evictAll() { ts.loading.Evict(func(tenantKey) bool { return true }) }
 
-// registerApp writes an item for an app without PutApp, which Options.AllowUnknownApps permits, and updates the
-// cached configuration. So the list of the organisation's apps contains every app with spend. It does nothing
-// if the app has an item or t is a whole organisation.
+// registerApp stores an empty item for an app without PutApp, so that lists of apps include it, and marks the
+// cached t as known. It does nothing if t is known or a whole organisation.
 func (ts *tenants) registerApp(ctx context.Context, t *tenant) error {
 	if t.known || t.app == "" {
 		return nil

@@ -46,9 +46,9 @@ type DayTotals struct {
 	Labels     []LabelTotals `json:"labels"`          // in the order above
 }
 
-// readTotals returns the usage of one day by label, with costs in micro-dollars: today if day is empty, all
-// apps if app is empty. A bad, future or expired day is a *fault.ValidationError. It then stores missing totals
-// of closed days in the background.
+// readTotals returns one day's usage by label from the store, in micro-dollars: of today if day is empty, of
+// all apps if app is empty. A bad, future or expired day is a *fault.ValidationError. It then stores missing
+// totals of closed days in the background.
 func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals, error) {
 	t, err := s.readTarget(ctx, org, app)
 	if err != nil {
@@ -68,9 +68,9 @@ func (s *days) readTotals(ctx context.Context, org, app, day string) (DayTotals,
 
 const maxHistory = 3700 // days
 
-// readHistory yields the usage of each day of a range, both ends included, with costs in micro-dollars. It
-// reads 31 days at a time; an error is the last element. After the last read it stores missing totals of closed
-// days in the background.
+// readHistory returns an iterator over each day's usage in micro-dollars, oldest first, not after today, read
+// 31 days at a time. An error is the last element. At its end missing totals of closed days are stored in the
+// background.
 func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.Seq2[DayTotals, error] {
 	return func(yield func(DayTotals, error) bool) {
 		t, err := s.readTarget(ctx, org, app)
@@ -98,7 +98,8 @@ func (s *days) readHistory(ctx context.Context, org, app, from, to string) iter.
 	}
 }
 
-// yieldAll yields all days. It returns false if the caller stops.
+// yieldAll calls yield with each day, without an error, until yield returns false. It returns false then, and
+// true after all days.
 func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	for _, d := range days {
 		if !yield(d, nil) {
@@ -108,9 +109,8 @@ func yieldAll(days []DayTotals, yield func(DayTotals, error) bool) bool {
 	return true
 }
 
-// validRange returns the last day of a history to read: to, but not after today. It returns a
-// *fault.ValidationError for a malformed day, a range longer than maxHistory days, or a first day whose
-// counters may have expired.
+// validRange returns the last day of a history: to, or today if that is earlier. A malformed day, a range
+// backwards or above maxHistory days, or a from whose counters may have expired is a *fault.ValidationError.
 func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	first, err := validDay("from", from)
 	if err != nil {
@@ -126,8 +126,9 @@ func (t *tenant) validRange(now time.Time, from, to string) (string, error) {
 	return min(to, t.calendar.Day(now)), t.checkRetained("from", from, now)
 }
 
-// readTarget returns the configuration for a read; app may be empty. It reads the organisation's
-// configuration again, so that the sums contain a label that another process has just added.
+// readTarget returns the cached configuration of an app, or of the organisation if app is empty, with the
+// organisation's part read again. So sums contain labels that another process has just added. A missing one is
+// ErrNotFound.
 func (s *days) readTarget(ctx context.Context, org, app string) (*tenant, error) {
 	if err := validReadTarget(org, app); err != nil {
 		return nil, err
@@ -143,14 +144,15 @@ func (s *days) readTarget(ctx context.Context, org, app string) (*tenant, error)
 	return t.withOrg(o), nil
 }
 
-// newClosings returns a collector for totals that a read may store. It starts at the creation of
-// the organisation.
+// newClosings returns an empty collector for totals that a read may store. It leaves out totals without writes
+// of days before the organisation's creation.
 func (t *tenant) newClosings() *ledger.Closings {
 	return ledger.CollectClosings(t.calendar.Day(t.config.CreatedAt), nil)
 }
 
-// dayRange sums each day from one to another, both included, over all scopes of the tenant; a day without spend
-// is in the result too. It adds the totals of finished days that are not stored yet to c.
+// dayRange returns the usage of each day from one to another, summed over all scopes of the tenant, days
+// without spend too. It adds to c the totals of finished days that are not stored yet. Costs are in
+// micro-dollars.
 func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledger.Closings) ([]DayTotals, error) {
 	labels := map[string]bool{}
 	for _, l := range mergeLabels(t.labels, t.config.Ordering...) {
@@ -187,8 +189,8 @@ func (s *days) dayRange(ctx context.Context, t *tenant, from, to string, c *ledg
 	return out, nil
 }
 
-// sumDays sums a scope's days by label from the ledger, within Options.Timeout. It reads nothing
-// if to is before from.
+// sumDays returns a scope's sums by day and label, read within Options.Timeout; key is the scope's key. If to
+// is before from, it reads nothing and returns zero Days.
 func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[string]bool, from, to string) (ledger.Days, error) {
 	if to < from {
 		return ledger.Days{}, nil
@@ -198,8 +200,8 @@ func (s *days) sumDays(ctx context.Context, t *tenant, key string, labels map[st
 	return s.ledger.SumDays(ctx, t.calendar, key, labels, from, to)
 }
 
-// scopesOf returns the keys of the scopes with a tenant's spend: the organisation's if its apps share their
-// quotas, else the app's. For a tenant without an app it is those of all stored apps, deleted ones included.
+// scopesOf returns the keys of the scopes with the tenant's spend. That is one, but for an organisation with a
+// scope per app it is those of all apps. It reads the apps for that, deleted ones too.
 func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	if t.config.Scope == ScopeOrg || t.app != "" {
 		return []string{t.scope()}, nil
@@ -215,8 +217,9 @@ func (s *days) scopesOf(ctx context.Context, t *tenant) ([]string, error) {
 	return keys, nil
 }
 
-// dayTotals returns a day's sums by label as DayTotals, in the order of preference and with costs in
-// micro-dollars. A label outside the ordering is left out if nothing was written for it.
+// dayTotals returns a day's counters by label as DayTotals in micro-dollars, in the order of preference, with
+// quotas and prices of now. Labels outside the ordering come last, and only if something was written. It reads
+// nothing.
 func (t *tenant) dayTotals(day string, rows map[string]ledger.Counter, now time.Time) DayTotals {
 	p := t.policy()
 	out := DayTotals{Day: day, Labels: []LabelTotals{}}
@@ -255,8 +258,8 @@ type TagTotal struct {
 	Requests   int64  `json:"requests"`        // number of records
 }
 
-// tagTotals returns a day's cost in micro-dollars for each value of a tag, the most expensive first. An empty
-// app means all apps, an empty day today. Scopes are read several at a time.
+// tagTotals reads a day's cost in micro-dollars for each value of a tag, and returns the most expensive first.
+// An empty app means all apps, an empty day today. A bad tag or day is a *fault.ValidationError.
 func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagTotal, error) {
 	if err := validName("tag", tag); err != nil {
 		return nil, err
@@ -292,8 +295,8 @@ func (s *days) tagTotals(ctx context.Context, org, app, day, tag string) ([]TagT
 	return out, nil
 }
 
-// sumTags reads a scope's counters of one tag on a day, over the shards of its labels, within Options.Timeout.
-// It passes each counter with its tag value to add, so a value may come several times, concurrently.
+// sumTags reads a scope's counters of one tag on a day, within Options.Timeout, and calls add with each counter
+// and its tag value. A value may come several times, one per shard; calls of one scope come one at a time.
 func (s *days) sumTags(ctx context.Context, t *tenant, scope, tag, day string, add func(value string, row ledger.Counter)) error {
 	ctx, cancel := s.opts.withTimeout(ctx)
 	defer cancel()

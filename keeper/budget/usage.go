@@ -33,8 +33,8 @@ type Receipt struct {
 	Spooled          bool          `json:"-"`                                                                                         // the store did not answer: kept in the spool, not counted yet
 }
 
-// usageHash returns a hash of the decoded fields of a record without its request id, as 32 hex digits. Two
-// encodings of the same record have the same hash. An empty status counts as OK.
+// usageHash returns a hash of a record's fields without its request id, as 32 hex digits, to recognise a
+// repetition. Two encodings of one record have the same hash; an empty status counts as OK.
 func usageHash(u prices.Usage) string {
 	type pair struct{ K, V string }
 	tags := make([]pair, 0, len(u.Tags))
@@ -68,5 +68,6 @@ type SpooledUsage struct {
 	Refusal      string `json:"refusal,omitempty"` // the reason for the final refusal
 }
 
-// isPriced reports whether the record has a cost already: it was validated and priced before it was spooled.
+// isPriced reports whether the record has a cost already, because it was validated and priced before it was
+// spooled. A cost of 0 counts.
 func (e *SpooledUsage) isPriced() bool { return e.Cost != "" }

@@ -9,9 +9,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// setCost returns the record's cost at the price in force at the instant at, and sets e.Cost and
-// e.PriceVersion. A model that the record names must be one that the label has, or had within pastFor before
-// now. Another is a *fault.ValidationError. A record with a cost keeps it.
+// setCost returns the record's cost in pico-dollars at the price in force at the instant at, and sets e.Cost
+// and e.PriceVersion. A record with a cost keeps it. A model that its label neither has nor had lately, or one
+// without a price, is a *fault.ValidationError.
 func (e *SpooledUsage) setCost(t *tenant, at, now time.Time) (money.Picos, error) {
 	if e.isPriced() {
 		cost, err := money.ParsePicos(e.Cost)
@@ -31,8 +31,9 @@ func (e *SpooledUsage) setCost(t *tenant, at, now time.Time) (money.Picos, error
 	return cost, err
 }
 
-// recordModel returns the model that prices a record: the one it names, if its label has or had that one, else
-// the label's model, or its last model. Another named model, or a label without a model, is a *fault.ValidationError, so a record cannot choose its price.
+// recordModel returns the id of the model that prices a record: the named one if its label has or had it within
+// pastFor. Without a named one it is the label's present or last one. Another named model, or none at all, is a
+// *fault.ValidationError.
 func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	last, had := t.pastModel(u.Label, u.Model, now)
 	model := cmp.Or(t.model(t.policy(), u.Label), last)
@@ -47,8 +48,8 @@ func (t *tenant) recordModel(u prices.Usage, now time.Time) (string, error) {
 	return "", invalid("model_id", "label %q is model %q, not %q", u.Label, model, u.Model)
 }
 
-// pastModel returns the last earlier model that a label had within pastFor, "" if there is none, and whether
-// the named one was among those earlier models.
+// pastModel returns the model that the label had last before its present one, if that ended within pastFor
+// before now, else "". had reports whether named was among its models of that time.
 func (t *tenant) pastModel(label, named string, now time.Time) (last string, had bool) {
 	past := slices.Concat(t.past.org, t.past.app)
 	slices.SortStableFunc(past, func(a, b pastModel) int { return cmp.Compare(a.Until, b.Until) })
@@ -60,9 +61,8 @@ func (t *tenant) pastModel(label, named string, now time.Time) (last string, had
 	return last, had
 }
 
-// costOf returns the exact cost of tokens, in pico-dollars, at the model's price in force at an instant. It
-// also returns the version of that price, with the token classes whose rate is assumed. A model without a price
-// is a *fault.ValidationError.
+// costOf returns the exact cost of tokens in pico-dollars at the model's price at an instant, and that price's
+// version with the assumed token classes. A model without a price is a *fault.ValidationError, about label.
 func (t *tenant) costOf(label, model string, tokens prices.Tokens, at time.Time) (money.Picos, string, error) {
 	price, layer, ok := t.prices.lookup(model, at)
 	if !ok {

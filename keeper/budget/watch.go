@@ -18,7 +18,8 @@ type watch struct {
 	timer *time.Timer     // timer of the next look; nil if none is due
 }
 
-// watchFor returns the watch of a scope: its apps and its timer. It makes one without apps if none is cached.
+// watchFor returns the cached watch of a scope, which has its apps and the timer of its next query. It caches
+// one without apps and timer if none is cached, which may evict another scope's.
 func (s *standing) watchFor(org, scope string) *watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -30,24 +31,24 @@ func (s *standing) watchFor(org, scope string) *watch {
 	return w
 }
 
-// addApp adds an app to the scope's apps, whose thresholds the timer then checks.
+// addApp adds an app to the scope's watched apps, whose thresholds later queries check. A repetition changes
+// nothing.
 func (w *watch) addApp(app string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.apps[app] = true
 }
 
-// scheduleQuery schedules a query of an operation's scope for events, so that no threshold is missed; without
-// Options.OnEvent it does nothing. The query is repeated while writes may be pending, because an operation
-// continues after its caller has left.
+// scheduleQuery schedules a query of o's scope after Options.Staleness, to deliver the events that the
+// operation causes. It is repeated while writes are pending. Without Options.OnEvent it does nothing.
 func (s *standing) scheduleQuery(o *ledger.Operation) {
 	if s.opts.OnEvent != nil {
 		s.queryLater(s.watchFor(o.Org, o.Scope))
 	}
 }
 
-// queryLater starts a timer that reads a scope's spend and delivers events after Options.Staleness, unless one
-// runs. It starts again as long as writes of the scope are pending.
+// queryLater starts a timer that, after Options.Staleness, reads a scope's spend and delivers events, and
+// starts again while writes of the scope are pending. It does nothing if the timer runs, or after Close.
 func (s *standing) queryLater(w *watch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,8 +68,9 @@ func (s *standing) queryLater(w *watch) {
 	})
 }
 
-// deliverScope reads the spend of a scope again and delivers events for each of its watched apps. It does
-// nothing unless this process has written since the last read. It logs failed reads.
+// deliverScope reads a scope's spend again and delivers events for each of its watched apps. It does nothing
+// unless this process has written since the last read. It logs a failed read of spend, and skips apps without a
+// readable configuration.
 func (s *standing) deliverScope(ctx context.Context, w *watch) {
 	w.mu.Lock()
 	apps := maps.Clone(w.apps)
@@ -94,8 +96,8 @@ func (s *standing) allWatches() []*watch {
 	return s.watches.Values()
 }
 
-// deliverAll reads the spend of every watched scope once more and delivers events, when the keeper closes. It
-// stops when ctx ends, and does nothing without Options.OnEvent.
+// deliverAll reads the spend of every watched scope with own later writes once more, and delivers the events
+// found, when the keeper closes. It stops when ctx ends, and does nothing without Options.OnEvent.
 func (s *standing) deliverAll(ctx context.Context) {
 	for _, w := range s.allWatches() {
 		if s.opts.OnEvent != nil && ctx.Err() == nil {
@@ -104,7 +106,8 @@ func (s *standing) deliverAll(ctx context.Context) {
 	}
 }
 
-// stopTimers stops the timers of queryLater. Close then reads each scope once more itself.
+// stopTimers stops the pending timers of queryLater and ends their background tasks. A query that runs already
+// continues. Close then reads each scope once more itself.
 func (s *standing) stopTimers() {
 	for _, w := range s.allWatches() {
 		w.mu.Lock()

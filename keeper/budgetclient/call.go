@@ -35,8 +35,9 @@ type call struct {
 	into  any // target for decoding the response; nil if it has no body
 }
 
-// doCall makes a call, decodes the response into r.into and returns its header. Without a response it sends the
-// request again, until the retries are used up or ctx ends. The error is then a *fault.UnavailableError.
+// doCall sends r, decodes the response into r.into and returns its header. Without a response it waits and
+// sends again, up to Options.Retries or ctx's end, then returns a *fault.UnavailableError. Unconfirmed there
+// means that a write may have happened.
 func (c *core) doCall(ctx context.Context, r *call) (http.Header, error) {
 	body, err := encodeBody(r)
 	if err != nil {
@@ -62,7 +63,7 @@ func (c *core) doCall(ctx context.Context, r *call) (http.Header, error) {
 	}
 }
 
-// encodeBody returns the call's body as JSON, nil without one. All tries share it.
+// encodeBody returns r.body as JSON, or nil if the call has no body. An error names the operation.
 func encodeBody(r *call) ([]byte, error) {
 	if r.body == nil {
 		return nil, nil
@@ -74,14 +75,15 @@ func encodeBody(r *call) ([]byte, error) {
 	return body, err
 }
 
-// endsWithin reports whether ctx has ended, or will end by its deadline before the wait does. It is false for a
-// running ctx without a deadline.
+// endsWithin reports whether ctx has ended, or its deadline comes before wait has passed, so that waiting is
+// useless. It does not wait.
 func endsWithin(ctx context.Context, wait time.Duration) bool {
 	end, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(end) <= wait
 }
 
-// withContextError adds the error of ctx to err if ctx has ended.
+// withContextError returns err, with the error of ctx in front if ctx has ended and err does not match it. Both
+// then match errors.Is.
 func withContextError(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
 		return fmt.Errorf("%w: %w", ended, err)
@@ -89,8 +91,9 @@ func withContextError(ctx context.Context, err error) error {
 	return err
 }
 
-// tryAuthorized sends a request once with an access token. If the keeper refuses the token, it
-// drops it, gets another one and tries once more.
+// tryAuthorized sends r once with an access token, logging in if necessary, and decodes the response. If the
+// keeper refuses the token, it drops the session's tokens, logs in and sends once more. It returns the
+// response's header.
 func (c *core) tryAuthorized(ctx context.Context, r *call, body []byte) (http.Header, error) {
 	for second := false; ; second = true {
 		token, err := c.accessToken(ctx)
@@ -105,9 +108,8 @@ func (c *core) tryAuthorized(ctx context.Context, r *call, body []byte) (http.He
 	}
 }
 
-// tryOnce sends a request once, with the token unless empty, and decodes the response into the
-// call, within Options.Timeout. It returns the response's headers. A *noResponse means that the
-// keeper gave no answer.
+// tryOnce sends r once within Options.Timeout, decodes the response into r.into and returns its header. An
+// empty token means none. A *noResponse error means that the keeper gave no proper answer.
 func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.Timeout)
 	defer cancel()
@@ -137,8 +139,9 @@ func (c *core) tryOnce(ctx context.Context, r *call, body []byte, token string) 
 	return res.Header, c.decodeResponse(r, res, answer)
 }
 
-// decodeResponse decodes a 2xx response into r.into and checks it; for another status it returns the error of
-// decodeFailure. A response that is not the keeper's is a *noResponse, so that the request is sent again.
+// decodeResponse decodes answer, the body of a 2xx response, into r.into and calls r.check. Any other status
+// gives the error of decodeFailure. An answer that is not the keeper's gives a *noResponse, so that the request
+// is sent again.
 func (c *core) decodeResponse(r *call, res *http.Response, answer []byte) error {
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		return decodeFailure(r.op, res.StatusCode, res.Header, answer, c.opts.Now())

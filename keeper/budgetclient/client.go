@@ -44,8 +44,8 @@ func New(options *Options) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// ownTransport returns a copy of the default transport that keeps up to 64 idle connections for a host, or the
-// default one itself if it is of another type.
+// ownTransport returns a copy of http.DefaultTransport with up to 64 idle connections per host. If a program
+// has replaced the default by another type, it returns that one, uncopied.
 func ownTransport() http.RoundTripper {
 	t, ok := http.DefaultTransport.(*http.Transport)
 	if !ok {
@@ -56,15 +56,16 @@ func ownTransport() http.RoundTripper {
 	return t
 }
 
-// Close closes idle connections, unless they belong to Options.HTTPClient. It does not end
-// calls.
+// Close closes idle connections, unless they belong to Options.HTTPClient. It does not end calls in flight, and
+// further calls still work.
 func (c *Client) Close() {
 	if c != nil && c.core != nil && c.own {
 		c.http.CloseIdleConnections()
 	}
 }
 
-// String returns the client id and the base URL, without the secret.
+// String returns a text for logs with the client id and the base URL, without the secret. A client that New did
+// not make gives "budgetclient: none".
 func (c *Client) String() string {
 	if c == nil || c.core == nil {
 		return "budgetclient: none"
@@ -72,10 +73,11 @@ func (c *Client) String() string {
 	return "budgetclient: " + c.opts.ClientID + " at " + c.base
 }
 
-// GoString returns String.
+// GoString returns String, so that the verb %#v does not print the secret.
 func (c *Client) GoString() string { return c.String() }
 
-// checkUsable returns an error for a client that New did not make, and for a nil context.
+// checkUsable returns a *fault.ValidationError if New did not make c or if ctx is nil, else nil. It sends
+// nothing.
 func (c *Client) checkUsable(ctx context.Context) error {
 	if c == nil || c.core == nil {
 		return invalid("client", "was not made by New; make one with budgetclient.New(&budgetclient.Options{...})")
@@ -88,8 +90,8 @@ var (
 	name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// targetPath returns the path of an app, or of the organisation if app is empty and appNeeded is false. It
-// returns a *fault.ValidationError for any other id, because it could change the path.
+// targetPath returns the path of an app below the API's root, escaped, or of the organisation if app is empty
+// and appNeeded is false. A bad id is a *fault.ValidationError.
 func targetPath(org, app string, appNeeded bool) (string, error) {
 	if !uuid.MatchString(org) {
 		return "", invalid("org_id", "%q is not a canonical lower-case UUID", clipText(org))
@@ -113,7 +115,8 @@ func validName(field, text string) error {
 	return nil
 }
 
-// clipText returns a text cut to 64 bytes, for an error.
+// clipText returns text, for an error. A text above 64 bytes is cut there, without a broken character, and ends
+// with an ellipsis.
 func clipText(text string) string {
 	const most = 64
 	if len(text) <= most {
@@ -122,7 +125,8 @@ func clipText(text string) string {
 	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
-// appPath checks the client and the ids, and returns the API path of the app.
+// appPath returns the path of an app below the API's root. It returns a *fault.ValidationError for an unusable
+// client, a nil ctx, and a bad id. It sends nothing.
 func (c *Client) appPath(ctx context.Context, org, app string) (string, error) {
 	if err := c.checkUsable(ctx); err != nil {
 		return "", err

@@ -39,7 +39,8 @@ type StatusError struct {
 	RequestID string
 }
 
-// Error names the operation and the response.
+// Error returns a text with the operation, the status, the code and, if present, the keeper's message and the
+// request id.
 func (e *StatusError) Error() string {
 	text := fmt.Sprintf("budgetclient: %s: %d %s", e.Op, e.Status, e.Code)
 	if e.Message != "" {
@@ -51,7 +52,8 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// Is matches ErrUnauthorized and ErrForbidden by the status.
+// Is reports whether target is ErrUnauthorized and the status is 401, or target is ErrForbidden and the status
+// is 403. errors.Is calls it.
 func (e *StatusError) Is(target error) bool {
 	return target == ErrUnauthorized && e.Status == http.StatusUnauthorized || target == ErrForbidden && e.Status == http.StatusForbidden
 }
@@ -64,11 +66,14 @@ type noResponse struct {
 	after time.Duration // the requested wait; 0 if none
 }
 
+// Error returns the text of the underlying error.
 func (f *noResponse) Error() string { return f.err.Error() }
+
+// Unwrap returns the underlying error, for errors.Is and errors.As.
 func (f *noResponse) Unwrap() error { return f.err }
 
-// newNoResponse returns the error of a try without a response. The request was certainly not sent only if the
-// connection failed.
+// newNoResponse returns the error of a try that got no response because of err; another try may succeed. It
+// counts as perhaps executed by the keeper, unless err says that no connection was made.
 func newNoResponse(err error) *noResponse {
 	var op *net.OpError
 	return &noResponse{err: err, again: true, sent: !(errors.As(err, &op) && op.Op == "dial")}
@@ -95,8 +100,9 @@ type details struct {
 
 const maxMessage = 512 // bytes of the keeper's text in an error
 
-// decodeFailure returns the error of a response with a failure status: a *noResponse if another
-// try may help, else the keeper's refusal.
+// decodeFailure returns the error of a response with a failure status. It is a *noResponse if another try may
+// help or a proxy answered, else the keeper's refusal as an error of package budget. It cuts the keeper's
+// message to maxMessage bytes.
 func decodeFailure(op string, status int, header http.Header, body []byte, now time.Time) error {
 	var e errorBody
 	if err := json.Unmarshal(body, &e); err != nil || e.Code == "" {
@@ -117,8 +123,9 @@ func decodeFailure(op string, status int, header http.Header, body []byte, now t
 	return e.refusal(op, status, now)
 }
 
-// refusal returns the error of package budget that the keeper's response stands for, or a
-// *StatusError.
+// refusal returns the error that the keeper's response stands for: *prices.QuotaExceededError for 429,
+// budget.ErrConflict, budget.ErrNotFound, *fault.ValidationError, or else a *StatusError. op is the operation's
+// name in that.
 func (e errorBody) refusal(op string, status int, now time.Time) error {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -137,8 +144,8 @@ func (e errorBody) refusal(op string, status int, now time.Time) error {
 	return &StatusError{Op: op, Status: status, Code: e.Code, Message: e.Message, RequestID: e.RequestID}
 }
 
-// quotaExceeded returns the error of the keeper's response that no label has room. Its DecidedAt is the
-// response's timestamp, because RetryAt is by the keeper's clock, and now only without one.
+// quotaExceeded returns a *prices.QuotaExceededError with the labels, overage and RetryAt of the keeper's
+// response. Its DecidedAt is the response's timestamp, by the keeper's clock, or now without one.
 func (e errorBody) quotaExceeded(now time.Time) error {
 	out := &prices.QuotaExceededError{Labels: e.Details.Labels, OverageMicros: e.Details.Overage, DecidedAt: cmp.Or(e.Timestamp, now)}
 	if at := e.Details.RetryAfter; at != nil {
@@ -158,8 +165,8 @@ func isTransient(status int) bool {
 	return status < http.StatusBadRequest // a proxy's response instead of the keeper's
 }
 
-// retryAfter returns the wait in the Retry-After header, given in seconds or as a date. It is 0
-// without a valid one.
+// retryAfter returns the wait that the Retry-After header requests, in seconds or as a date after now. It is 0
+// for a missing, malformed or past value.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(text, 10, 32); err == nil {
@@ -172,8 +179,8 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return max(at.Sub(now), 0)
 }
 
-// unavailable returns a *fault.UnavailableError of operation op for err, or err itself if it is such an error
-// already. unconfirmed means that the keeper may have counted the call.
+// unavailable returns err as a *fault.UnavailableError of operation op, or err itself if it wraps one already.
+// unconfirmed means that the keeper may have executed the call; after is the requested wait, or 0.
 func unavailable(op string, err error, unconfirmed bool, after time.Duration) error {
 	var known *fault.UnavailableError
 	if errors.As(err, &known) {
@@ -191,7 +198,7 @@ var statuses = map[string]int{
 }
 
 // recordError returns the error of one record of a batch, as Submit would return it. If the keeper's store
-// failed, that is an unconfirmed *fault.UnavailableError.
+// failed, that is an unconfirmed *fault.UnavailableError. now serves where the response has no timestamp.
 func (e errorBody) recordError(now time.Time) error {
 	status := cmp.Or(statuses[e.Code], http.StatusBadRequest)
 	if status >= http.StatusInternalServerError {

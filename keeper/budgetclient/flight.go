@@ -18,9 +18,8 @@ type run[T any] struct {
 	left  bool // the leader's ctx ended, or it panicked: the others must retry
 }
 
-// share calls get and returns its result. If another caller's get is running, it waits for that and returns the
-// same result, unless that caller left; then it tries again. It returns a *noResponse if ctx ends during the
-// wait.
+// share calls get and returns its result to this caller and to those that join meanwhile. If the running
+// caller's ctx ends, or it panics, another one calls get. It returns a *noResponse if ctx ends during the wait.
 func (f *flight[T]) share(ctx context.Context, get func(context.Context) (T, error)) (T, error) {
 	for {
 		f.mu.Lock()
@@ -44,8 +43,8 @@ func (f *flight[T]) share(ctx context.Context, get func(context.Context) (T, err
 	}
 }
 
-// lead calls get for the run r and returns its result. It then ends the run, also after a panic, and wakes
-// the callers that wait for it. They try again if get failed because ctx ended.
+// lead calls get for the run r and returns its result, which it also stores in r for the waiting callers. It
+// ends the run and wakes them, also after a panic. They try again if ctx has ended.
 func (f *flight[T]) lead(ctx context.Context, r *run[T], get func(context.Context) (T, error)) (T, error) {
 	defer func() {
 		f.mu.Lock()

@@ -51,8 +51,8 @@ const (
 	maxRetries = 10
 )
 
-// withDefaults returns a copy of the options with defaults for unset fields, and the error of
-// validate. nil means the defaults.
+// withDefaults returns a copy of the options with defaults for zero fields, and the error of validate. Negative
+// Retries become 0. A nil o counts as empty options, which validate refuses.
 func (o *Options) withDefaults() (Options, error) {
 	var out Options
 	if o != nil {
@@ -76,8 +76,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return out, out.validate()
 }
 
-// validate checks options with their defaults set. It returns a *fault.ValidationError for the
-// first bad one.
+// validate returns a *fault.ValidationError for the first wrong option, or nil. The defaults must be set. It
+// refuses Submit set to Allow, because a client has no spool.
 func (o Options) validate() error {
 	switch {
 	case o.ClientID == "":
@@ -94,8 +94,8 @@ func (o Options) validate() error {
 	return validURL(o.BaseURL)
 }
 
-// validURL returns an error for an address that is not https, except on a loopback host, or that
-// has a user, a query or a fragment.
+// validURL returns nil for an https URL with a host, or an http one of a loopback host, without user, query and
+// fragment. Else it returns a *fault.ValidationError, which never contains the text.
 func validURL(text string) error {
 	u, err := url.Parse(text)
 	if err != nil { // the error's text may contain a password

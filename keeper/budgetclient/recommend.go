@@ -36,8 +36,8 @@ type choice struct {
 	until time.Time // end of the time for which the answer may be repeated
 }
 
-// choiceFor returns the cached choice of the app with this path. It makes an empty one if none is cached, and
-// evicts another if there are too many.
+// choiceFor returns the cached answers of the app with this path, or caches an empty entry. With maxChoices
+// entries it evicts any other one first.
 func (c *choices) choiceFor(path string) *choice {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,8 @@ func (c *choices) choiceFor(path string) *choice {
 	return made
 }
 
-// freshAnswer returns the last answer with its remaining time, or false if that has passed.
+// freshAnswer returns a copy of the last recommendation with the remaining time in CacheFor. It returns false
+// without one, and if that time has passed at now.
 func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +71,8 @@ func (c *choice) freshAnswer(now time.Time) (budget.Recommendation, bool) {
 	return copyLabels(rec), true
 }
 
-// staleAnswer returns a copy of the last recommendation, however old, marked Stale and with CacheFor 0. It
-// returns false without one.
+// staleAnswer returns a copy of the last recommendation, however old, with Stale set and CacheFor 0, for an
+// outage of the keeper. It returns false if there never was one.
 func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,14 +81,14 @@ func (c *choice) staleAnswer() (budget.Recommendation, bool) {
 	return rec, c.known
 }
 
-// copyLabels returns an answer with its own copy of the labels.
+// copyLabels returns rec with a copy of its Labels, so that a caller cannot change the cached answer.
 func copyLabels(rec budget.Recommendation) budget.Recommendation {
 	rec.Labels = slices.Clone(rec.Labels)
 	return rec
 }
 
-// storeAnswer stores a recommendation that was requested at asked, to be used for rec.CacheFor
-// from then on.
+// storeAnswer replaces the cached recommendation by rec. It stays fresh for rec.CacheFor from asked, the
+// instant of the request, and usable as a stale answer afterwards.
 func (c *choice) storeAnswer(rec budget.Recommendation, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,9 +132,9 @@ func (c *Client) RecommendFresh(ctx context.Context, org, app string) (budget.Re
 	return c.recommendLabel(ctx, c.choices.choiceFor(path), path, org, app, "?force_check=true")
 }
 
-// recommendLabel asks the keeper for a recommendation. Concurrent calls without a query share one
-// request. If the keeper does not answer and the policy permits it, it returns the last answer,
-// marked stale, and logs that. path is the app's; known is its cached answer.
+// recommendLabel asks the keeper for a recommendation and caches it. Without a query it returns a fresh cached
+// answer, and concurrent calls share one request. During an outage it returns the last answer as Stale and logs
+// that, if the policy permits it.
 func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	ask := func(ctx context.Context) (budget.Recommendation, error) {
 		if rec, ok := known.freshAnswer(c.opts.Now()); ok && query == "" {
@@ -164,8 +165,9 @@ func (c *core) recommendLabel(ctx context.Context, known *choice, path, org, app
 	return budget.Recommendation{}, err
 }
 
-// askKeeper requests a recommendation and stores it in known, to be used until its time or the
-// day ends. If no label has room, it expires the stored one.
+// askKeeper requests an app's recommendation and stores it in known, fresh until its max-age or the day ends.
+// If the keeper says that no label has room, it expires the stored one. Another app's answer counts as no
+// response.
 func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, query string) (budget.Recommendation, error) {
 	var s selection
 	asked := c.opts.Now()
@@ -193,7 +195,7 @@ func (c *core) askKeeper(ctx context.Context, known *choice, path, org, app, que
 }
 
 // maxAge returns how long a response may be cached, by the max-age of its Cache-Control header. It is 0 without
-// one, and with no-store or no-cache.
+// a positive one, and with no-store or no-cache.
 func maxAge(header http.Header) time.Duration {
 	age := time.Duration(0)
 	for directive := range strings.SplitSeq(header.Get("Cache-Control"), ",") {
@@ -255,7 +257,8 @@ func (c *Client) Estimate(ctx context.Context, org, app, label string, inputToke
 
 const maxTokenCount = 100_000_000 // per class, as in package budget
 
-// costMicros returns the cost of a call in µ$, rounded up, at the rates of a recommendation.
+// costMicros returns the cost of a call with input and output tokens at the rates r, in micro-dollars, rounded
+// up.
 func costMicros(r prices.Rates, input, output int64) int64 {
 	return money.Cost(input, r.Input).Add(money.Cost(output, r.Output)).MicrosUp()
 }

@@ -37,12 +37,12 @@ type token struct {
 	expires time.Time
 }
 
-// isValid reports whether there is a token that has not expired at now.
+// isValid reports whether t has a text and expires after now. It does not ask the keeper.
 func (t token) isValid(now time.Time) bool { return !t.text.Empty() && now.Before(t.expires) }
 
-// accessToken returns a valid access token. One caller renews it before it expires; the others use the current
-// one, or wait if it has expired. While logins are paused and no token is valid, it returns the error of the
-// last login.
+// accessToken returns a valid access token. Before its expiry one caller renews it, and the others, or all if
+// that fails, use the current one. Without a valid one they wait for the renewal, or get the last login's error
+// while logins are paused.
 func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	s := &c.session
 	now := c.opts.Now()
@@ -69,9 +69,9 @@ func (c *core) accessToken(ctx context.Context) (credentials.Secret, error) {
 	return text, err
 }
 
-// renewToken returns a fresh access token: one that another caller just got, else one for the refresh token,
-// else one for the secret. It logs in with the secret if the keeper refuses the refresh token, but not if it
-// does not answer.
+// renewToken returns a new access token by the refresh token, or by the secret if that is missing, expired or
+// refused. If the keeper does not answer, it fails without that login. If another caller has just renewed, it
+// returns the session's token.
 func (c *core) renewToken(ctx context.Context) (credentials.Secret, error) {
 	s := &c.session
 	now := c.opts.Now()
@@ -99,8 +99,8 @@ type granted struct {
 	RefreshExpires int64  `json:"refresh_expires_in"`
 }
 
-// requestTokens requests tokens once, stores them and returns the access token. A failure may pause logins, as
-// in loginError. Its errors never contain the response, which may contain the secret or a token.
+// requestTokens sends one login or renewal, as op says, with body to path, stores the tokens and returns the
+// access token. A failure may pause logins, as in loginError. Its errors never contain the response.
 func (c *core) requestTokens(ctx context.Context, op, path string, body map[string]string) (credentials.Secret, error) {
 	var g granted
 	asked := c.opts.Now()
@@ -122,9 +122,9 @@ func (c *core) requestTokens(ctx context.Context, op, path string, body map[stri
 	return credentials.NewSecret(g.Access), nil
 }
 
-// storeTokens stores the tokens of a login or a renewal, clears the last refusal with its pause, and sets the
-// time of the next renewal. Their lives begin at asked, the instant of the request. A renewal without a new
-// refresh token keeps the old one.
+// storeTokens stores the tokens of a login or renewal, ends a pause of logins, and sets a random time for the
+// next renewal. Their lives count from asked, the instant of the request. Without a new refresh token the old
+// one stays.
 func (c *core) storeTokens(g granted, asked time.Time) {
 	s := &c.session
 	s.mu.Lock()
@@ -138,8 +138,9 @@ func (c *core) storeTokens(g granted, asked time.Time) {
 	}
 }
 
-// loginError returns the error of a login or renewal, without the text of the response. After a login that was
-// refused or got no response it pauses logins. After a refused renewal it drops the refresh token instead.
+// loginError returns the error of a failed login or renewal without the response's text, which may contain a
+// secret. A login refused, or any request without a response, pauses logins. A refused renewal drops the
+// refresh token instead.
 func (c *core) loginError(op string, err error) error {
 	var f *noResponse
 	if errors.As(err, &f) {
@@ -161,7 +162,8 @@ func (c *core) loginError(op string, err error) error {
 	return refusal
 }
 
-// pauseLogins makes calls that need a login fail with err until d from now. A later pause replaces it.
+// pauseLogins makes calls without a valid token fail with err until d from now, so that they do not log in. A
+// later pause replaces it, and a successful login ends it.
 func (c *core) pauseLogins(err error, d time.Duration) {
 	s := &c.session
 	s.mu.Lock()
@@ -169,7 +171,8 @@ func (c *core) pauseLogins(err error, d time.Duration) {
 	s.refused, s.until = err, c.opts.Now().Add(d)
 }
 
-// dropTokens drops the tokens after the keeper refused the access token, unless they were replaced meanwhile.
+// dropTokens drops the session's access and refresh tokens if refused is still the access token. If another
+// caller has replaced it meanwhile, it does nothing.
 func (c *core) dropTokens(refused credentials.Secret) {
 	s := &c.session
 	s.mu.Lock()

@@ -68,8 +68,8 @@ func (c *Client) History(ctx context.Context, org, app, from, to string) iter.Se
 	}
 }
 
-// requestDays requests the totals of the days from one to another, both included. An answer for another app
-// counts as no response, so the request is sent again.
+// requestDays requests the totals of the days from one to another, both included, oldest first; an empty app
+// means the whole organisation. An answer for another app counts as no response, so the request is sent again.
 func (c *core) requestDays(ctx context.Context, org, app, from, to string) ([]dayTotals, error) {
 	path, err := targetPath(org, app, false)
 	if err != nil {

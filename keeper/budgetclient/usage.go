@@ -43,7 +43,7 @@ func (c *Client) Submit(ctx context.Context, org, app string, usage prices.Usage
 	return r.asReceipt(), nil
 }
 
-// withTime returns the record with its time, or with now if it has none.
+// withTime returns a copy of the record; if it has no Time, that is set to now in UTC.
 func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	if usage.Time.IsZero() {
 		usage.Time = now.UTC()
@@ -51,9 +51,9 @@ func withTime(usage prices.Usage, now time.Time) prices.Usage {
 	return usage
 }
 
-// learnLabel expires the cached recommendation if the receipt of a record recommends another label, so that the
-// next Recommend asks the keeper. app is the app's path. A spooled receipt, or a recommendation by an override,
-// changes nothing.
+// learnLabel expires the app's cached recommendation if the receipt of a record names another label, so that
+// the next Recommend asks the keeper. app is the app's path, status the receipt's. Spooled receipts and manual
+// overrides change nothing.
 func (c *core) learnLabel(app, label, status string) {
 	known := c.choices.choiceFor(app)
 	if rec, ok := known.freshAnswer(c.opts.Now()); ok && rec.Label != label && status != "spooled" && rec.Reason != budget.ReasonManualOverride {
@@ -98,9 +98,9 @@ func (c *Client) SubmitBatch(ctx context.Context, org, app string, usages []pric
 	return results, nil
 }
 
-// sendRecords sends records in one request and returns one result for each, in order. It also
-// passes the recommended label of each receipt to learnLabel. app is the app's path. After an
-// error the outcome of all records is unknown.
+// sendRecords sends records in one request and returns a result for each, in order: a receipt or its own error.
+// Receipts may expire the cached recommendation, see learnLabel. After an error it is unknown which records
+// count.
 func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usage) ([]budget.BatchResult, error) {
 	var answer batchReceipt
 	_, err := c.doCall(ctx, &call{
@@ -123,8 +123,8 @@ func (c *core) sendRecords(ctx context.Context, app string, usages []prices.Usag
 	return out, nil
 }
 
-// check returns an error unless the answer has one result for each record, in order, with its
-// request id.
+// check returns nil if the answer has one receipt or error for each of usages, in order, with its request id.
+// Else it returns an error without values.
 func (b batchReceipt) check(usages []prices.Usage) error {
 	if len(b.Results) != len(usages) {
 		return fmt.Errorf("it has %d results for %d records", len(b.Results), len(usages))

@@ -25,8 +25,8 @@ type selection struct {
 	Stale   bool                 `json:"stale"`
 }
 
-// asRecommendation converts the response to the form of package budget. CacheFor comes from the
-// header.
+// asRecommendation returns the response as a budget.Recommendation. cacheFor, from the response's header,
+// becomes CacheFor.
 func (s selection) asRecommendation(cacheFor time.Duration) budget.Recommendation {
 	return budget.Recommendation{
 		Label: s.Model.Label, Model: s.Model.Model, Mode: s.Mode, Reason: s.Reason, Labels: s.Labels,

@@ -57,8 +57,8 @@ type administration struct {
 	store  *credentials.Store
 }
 
-// endpoints returns the routes of organisations, apps, adjustments, overrides and prices. All
-// need a provisioning key.
+// endpoints returns the routes, with handlers, of organisations, apps, adjustments, overrides and prices. All
+// need a provisioning key. It registers none of them.
 func (a administration) endpoints() []endpoint {
 	put := route{
 		method: http.MethodPut, tag: "administration", needs: provider, also: http.StatusCreated, invalid: wire.InvalidConfig,
@@ -134,9 +134,9 @@ func (a administration) endpoints() []endpoint {
 	}
 }
 
-// putOrg stores an organisation's configuration, with the request's principal as the author. It then issues
-// credentials if the organisation has none, and answers 201 with a retrieval token, else 200. If the second
-// step fails, the client can repeat the PUT.
+// putOrg stores an organisation's configuration, if the version of the request fits, with the principal as the
+// author. It then issues credentials if the organisation has none, and answers 201 with a retrieval token, else
+// 200. If the second step fails, the client can repeat the PUT.
 func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (*orgOutput, error) {
 	org := in.Body.Budget(in.Org)
 	var err error
@@ -156,9 +156,9 @@ func (a administration) putOrg(ctx context.Context, x *exchange, in *orgInput) (
 	return out, nil
 }
 
-// putApp stores the app's configuration, with the request's principal as the author. It then issues credentials
-// if the app has none, and answers 201 with a retrieval token, else 200. If the second step fails, the client
-// can repeat the PUT.
+// putApp stores an app's configuration, if the version of the request fits, with the principal as the author.
+// It then issues credentials if the app has none, and answers 201 with a retrieval token, else 200. If the
+// second step fails, the client can repeat the PUT.
 func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (*appOutput, error) {
 	app := in.Body.Budget(in.App)
 	var err error
@@ -178,9 +178,9 @@ func (a administration) putApp(ctx context.Context, x *exchange, in *appInput) (
 	return out, nil
 }
 
-// issueCredentials creates credentials for an organisation or app, unless it has some. It continues if the
-// client disconnects. look reads the organisation or app again: if it returns ErrNotFound, another caller has
-// deleted that, and the credentials are deleted too.
+// issueCredentials creates credentials for an organisation, or for its app unless that is "", and returns them
+// with Created false if some exist. It continues if the client disconnects. If look, which reads the tenant
+// again, returns ErrNotFound, it deletes the new credentials and returns that error.
 func (a administration) issueCredentials(ctx context.Context, x *exchange, org, app string, look func(context.Context) error) (credentials.Issued, error) {
 	ctx = context.WithoutCancel(ctx) // completes even if the client disconnects
 	store := a.store.As(x.principal)
@@ -202,8 +202,8 @@ func putStatus(created bool) int {
 	return http.StatusOK
 }
 
-// applyAdjustment applies a manual credit or charge. The response to a repetition has the applied
-// adjustment and the header Idempotent-Replay.
+// applyAdjustment applies a manual credit or charge once under its id, with the request's principal as the
+// author. For a repetition it returns the adjustment applied before, with the header Idempotent-Replay.
 func (a administration) applyAdjustment(ctx context.Context, x *exchange, in *adjustmentInput) (*adjustmentOutput, error) {
 	applied, err := a.keeper.As(x.principal).Setup().Adjust(ctx, in.Org, in.App, in.Body.Budget())
 	if err != nil {

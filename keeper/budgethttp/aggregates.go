@@ -33,8 +33,8 @@ type (
 // aggregates is the routes for spend.
 type aggregates struct{ keeper *budget.Keeper }
 
-// endpoints returns the routes of the totals and the history of an organisation and of an app.
-// All need a token.
+// endpoints returns the routes, with handlers, for the totals of a day and the history of several days, of an
+// organisation or an app. All need a token.
 func (a aggregates) endpoints() []endpoint {
 	of := func(id, path, summary string) route {
 		return route{
@@ -75,8 +75,8 @@ func (a aggregates) endpoints() []endpoint {
 	}
 }
 
-// dayTotals returns the totals of a day, today if day is empty, of the whole organisation if app
-// is empty.
+// dayTotals returns the totals of a day, such as 20260123 or 2026-01-23, today's if day is "", of the whole
+// organisation if app is "". Amounts are in micro-dollars.
 func (a aggregates) dayTotals(ctx context.Context, org, app, day string) (*totalsOutput, error) {
 	sums, err := a.keeper.Totals(ctx, org, app, wire.StoredDay(day))
 	if err != nil {

@@ -29,8 +29,8 @@ type answers struct {
 	log *slog.Logger
 }
 
-// writeError writes an error as the response, with its headers, time and request id. Handlers of
-// huma return their errors instead.
+// writeError sets the time and request id of e, and writes it to w as the whole JSON response, with e's headers
+// and status. Handlers of huma return their errors instead.
 func (a *answers) writeError(w *answer, x *exchange, e *wire.Error) {
 	a.stampError(x, e)
 	for name, values := range e.GetHeaders() {
@@ -50,13 +50,14 @@ func (a *answers) stampError(x *exchange, e *wire.Error) {
 	e.Timestamp, e.RequestID = a.now().UTC(), x.id
 }
 
-// logError logs an error that clients must not see.
+// logError logs, at level Error, an error that clients must not see, with the request's id and route.
 func (a *answers) logError(x *exchange, what string, err error) {
 	a.log.Error("budgethttp: "+what, "request_id", x.id, "route", x.route, "error", err.Error())
 }
 
-// errorResponse returns the response to an error of the keeper; it logs the cause of a 503 or 500. conflict is
-// the route's error code for ErrConflict.
+// errorResponse returns the response to a handler's error: a *wire.Error itself, else status 400, 401, 404,
+// 409, 429 or 503, and 500 for unknown errors. It logs the cause of a 503 or 500. conflict is the route's code
+// for ErrConflict.
 func (a *answers) errorResponse(err error, x *exchange, conflict wire.Code) *wire.Error {
 	var (
 		shaped   *wire.Error
@@ -151,8 +152,8 @@ func credentialsResponse(err error) *wire.Error {
 	return nil
 }
 
-// shapeError converts a *huma.ErrorModel to a *wire.Error with its content type, and sets the time and request
-// id of either. It returns other values unchanged, and never an error.
+// shapeError converts a *huma.ErrorModel to a *wire.Error in JSON, with 422 as 400 and without details from 500
+// on. It sets the time and request id of either. It returns other values unchanged, and never an error.
 func (a *answers) shapeError(ctx huma.Context, _ string, v any) (any, error) {
 	x := exchangeOf(ctx.Context())
 	switch e := v.(type) {
@@ -182,8 +183,9 @@ const (
 	maxText   = 200 // bytes of a field's name, which the client may choose
 )
 
-// validationError returns the response to huma's validation errors, sorted by field and at most maxFields; a
-// status of 422 becomes 400. It never contains values of the request. From status 500 on it hides all details.
+// validationError returns the response to huma's validation errors, with at most 16 fields, sorted, and the
+// first field's error, or else message, as its message. A status of 422 becomes 400, and from 500 on all
+// details are hidden. It never contains values of the request.
 func validationError(status int, message string, found []error) *wire.Error {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest

@@ -25,8 +25,8 @@ var tags = []*huma.Tag{
 	{Name: "service", Description: "Whether there is one."},
 }
 
-// newAPI makes the API without routes. It changes none of huma's global state: a transformer
-// converts huma's errors.
+// newAPI makes huma's API on mux, without routes; prefix is the server's address in its document. A transformer
+// of a converts huma's errors, so that newAPI changes nothing of huma's global state.
 func newAPI(mux *http.ServeMux, prefix string, a *answers) huma.API {
 	return humago.New(mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -64,7 +64,8 @@ func writeResponse(w io.Writer, v any) error {
 	return err
 }
 
-// encode returns a response as JSON. If it has an encoded text already, it returns that.
+// encode returns a response as JSON with a line end, without escapes for HTML. If v has stored JSON, by its
+// method Encoded, encode returns that.
 func encode(v any) ([]byte, error) {
 	if kept, ok := v.(interface{ Encoded() []byte }); ok && kept.Encoded() != nil {
 		return kept.Encoded(), nil

@@ -66,8 +66,9 @@ func grantResponse(g login.Grant, err error) (*grantOutput, error) {
 	}}, nil
 }
 
-// authenticateByToken returns the default of Options.Authenticate: a function that verifies the one bearer
-// token of a request. It returns ErrUnauthorized for any other number of credentials.
+// authenticateByToken returns the default of Options.Authenticate: a function that verifies the bearer token of
+// a request and returns its claims. It returns ErrUnauthorized unless the request has exactly one Authorization
+// header, with a valid bearer token. It passes other errors of the check on.
 func authenticateByToken(service *login.Service) func(*http.Request) (Claims, error) {
 	return func(r *http.Request) (Claims, error) {
 		values := r.Header.Values("Authorization")

@@ -78,7 +78,7 @@ type guarded struct {
 // BodyReader returns a reader of the body.
 func (g *guarded) BodyReader() io.Reader { return bytes.NewReader(g.body) }
 
-// Header hides the Accept header: every response is JSON.
+// Header returns a header of the request, and "" for Accept, because every response is JSON.
 func (g *guarded) Header(name string) string {
 	if name == "Accept" {
 		return ""
@@ -86,7 +86,7 @@ func (g *guarded) Header(name string) string {
 	return g.request.Header(name)
 }
 
-// SetStatus replaces huma's 422 by 400.
+// SetStatus sets the status of the response, with huma's 422 as 400.
 func (g *guarded) SetStatus(status int) {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
@@ -94,5 +94,5 @@ func (g *guarded) SetStatus(status int) {
 	g.request.SetStatus(status)
 }
 
-// Unwrap implements the interface that humago.Unwrap uses.
+// Unwrap returns the wrapped context, so that humago.Unwrap finds the request and its writer.
 func (g *guarded) Unwrap() huma.Context { return g.request }

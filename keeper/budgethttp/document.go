@@ -97,7 +97,8 @@ func operationOf(item *huma.PathItem, method string) *huma.Operation {
 	return item.Get
 }
 
-// renderDocument returns the OpenAPI document as JSON, and as an HTML page for people.
+// renderDocument returns the OpenAPI document as indented JSON, and as an HTML page for people. It fails if
+// either cannot be made.
 func (d *document) renderDocument() (document, readable []byte, err error) {
 	if document, err = json.MarshalIndent(d.api.OpenAPI(), "", "  "); err != nil {
 		return nil, nil, err

@@ -76,7 +76,8 @@ func (a *answer) WriteHeader(status int) {
 	}
 }
 
-// Write writes the whole body, with its length. The first call also sends the header.
+// Write writes b, which must be the whole body, and counts its bytes. The first call sets Content-Length to the
+// length of b and sends the header, with status 200 unless another is set.
 func (a *answer) Write(b []byte) (int, error) {
 	if a.status == 0 {
 		a.status = http.StatusOK
@@ -90,7 +91,7 @@ func (a *answer) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sendHeader sends the status and the header, once, before the body.
+// sendHeader sends the status and the header, and sets a.sent. The caller calls it once, after it set a.status.
 func (a *answer) sendHeader() {
 	a.sent = true
 	a.ResponseWriter.WriteHeader(a.status)
@@ -108,5 +109,5 @@ func (a *answer) sendResponse() {
 	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Unwrap implements the interface that http.ResponseController uses.
+// Unwrap returns the wrapped writer, for http.ResponseController.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }

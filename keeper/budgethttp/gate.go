@@ -78,7 +78,7 @@ func (g *gate) admitRequest(r *http.Request, x *exchange, n need) error {
 }
 
 // refusalResponse returns the response to a request that was not admitted: 401, 403, 503 or 500. It does not
-// reveal why a credential was refused.
+// reveal why a credential was refused, and logs the cause of a 503 or 500.
 func (g *gate) refusalResponse(err error, x *exchange, n need) *wire.Error {
 	switch {
 	case errors.Is(err, errForbidden) && n != bearer:
@@ -97,9 +97,9 @@ func (g *gate) refusalResponse(err error, x *exchange, n need) *wire.Error {
 	return g.answers.internalError(err, x)
 }
 
-// middleware returns the checks in front of a route's handler. They check the credential and the
-// query, then read the body up to the route's size and bodyTimeout. A refused request gets its
-// response here and never reaches next.
+// middleware returns the checks in front of a route's handler. They check the credential and, unless the route
+// is for nobody, the query; then they read a body up to the route's size within bodyTimeout. A refused request
+// gets its response here and never reaches next.
 func (g *gate) middleware(r route) func(huma.Context, func(huma.Context)) {
 	limit := r.limit
 	if limit == 0 {

@@ -100,8 +100,8 @@ type Served struct {
 	Client string
 }
 
-// withDefaults returns a copy of the options with defaults for unset fields. nil means the
-// defaults.
+// withDefaults returns a copy of the options, which may be nil. It sets defaults for BodyTimeout, Issuer,
+// Audience, Address, Now, Random and Logger, and leaves the other fields as they are.
 func (o *Options) withDefaults() Options {
 	var out Options
 	if o != nil {

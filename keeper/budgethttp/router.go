@@ -24,8 +24,8 @@ func newRouter(prefix string, a *answers) *router {
 	return &router{mux: http.NewServeMux(), prefix: prefix, answers: a, names: map[string]string{}, headless: map[string]bool{}}
 }
 
-// addPatterns records the id of a route under each of its patterns, and the patterns that refuse
-// HEAD.
+// addPatterns records in t the id of a route under each of its patterns, method and path, and if the pattern
+// refuses HEAD. It registers no handler.
 func (t *router) addPatterns(r route) {
 	for _, path := range r.allPaths() {
 		pattern := r.method + " " + path
@@ -143,5 +143,5 @@ func (p *probe) Header() http.Header { return p.header }
 // WriteHeader keeps the status, which tells answerUnrouted whether the path has routes for other methods.
 func (p *probe) WriteHeader(status int) { p.status = status }
 
-// Write drops the body.
+// Write drops the body, and returns its length without an error.
 func (p *probe) Write(b []byte) (int, error) { return len(b), nil }

@@ -45,8 +45,8 @@ type secrets struct {
 	login *login.Service // nil with Options.Authenticate
 }
 
-// endpoints returns the routes that rotate a secret, with a provisioning key, and that fetch a
-// new secret once, with its retrieval token.
+// endpoints returns the routes, with handlers, for the secrets of an organisation or app. With a provisioning
+// key they rotate a secret; with its retrieval token they fetch a new secret once, by POST or GET.
 func (c secrets) endpoints() []endpoint {
 	rotate := route{
 		method: http.MethodPost, tag: "credentials", needs: provider, request: exampleRotate,
@@ -90,8 +90,9 @@ func (c secrets) endpoints() []endpoint {
 	}
 }
 
-// rotateSecret replaces a client's secret and returns the retrieval token of the new one. The old
-// secret works for GraceHours more. An empty app means the organisation.
+// rotateSecret replaces a client's secret, with the request's principal as the author, and returns the
+// retrieval token of the new one. The old secret works for GraceHours more. An empty app means the
+// organisation.
 func (c secrets) rotateSecret(ctx context.Context, x *exchange, org, app string, in wire.Rotate) (*rotateOutput, error) {
 	r, err := c.store.As(x.principal).Rotate(ctx, org, app, in.GraceHours)
 	if err != nil {

@@ -47,7 +47,8 @@ func (s selections) endpoints() []endpoint {
 	}
 }
 
-// selectModel recommends a label for the app. With Fresh it reads the spend from the store first.
+// selectModel recommends a label for the app, and returns the last response again if nothing in it changed.
+// With Fresh it first reads the spend from the store, at most every 500 ms. It fails if no label has room.
 func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionInput) (*selectionOutput, error) {
 	recommend := s.keeper.Recommend
 	if in.Fresh {
@@ -60,8 +61,8 @@ func (s selections) selectModel(ctx context.Context, _ *exchange, in *selectionI
 	return s.known.responseFor(in.Org, in.App, r), nil
 }
 
-// estimateCost returns the cost in µ$, rounded up, of a call with the given tokens, at the
-// label's price now.
+// estimateCost returns the cost in micro-dollars, rounded up, of a call with in.Input tokens and a reply of
+// in.Most, at the label's price now.
 func (s selections) estimateCost(ctx context.Context, _ *exchange, in *estimateInput) (*estimateOutput, error) {
 	micros, err := s.keeper.Estimate(ctx, in.Org, in.App, in.Label, in.Input, in.Most)
 	if err != nil {

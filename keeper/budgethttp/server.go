@@ -55,8 +55,8 @@ func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Se
 	return s, nil
 }
 
-// serveEndpoints registers all endpoints, and serves the OpenAPI document and its page. It
-// returns an error if the document cannot be rendered.
+// serveEndpoints registers all endpoints, records their patterns in s.router, and serves the OpenAPI document
+// and its page, to which the root redirects. It returns an error if the document cannot be rendered.
 func (s *Server) serveEndpoints(d *document) error {
 	for _, endpoints := range [][]endpoint{
 		logins{s.login}.endpoints(),
@@ -82,8 +82,8 @@ func (s *Server) serveEndpoints(d *document) error {
 	return nil
 }
 
-// makeLogins makes the service that issues and verifies tokens, and sets Options.Authenticate to it. An error
-// is a *fault.ValidationError of the options.
+// makeLogins sets s.login to a service that issues and verifies tokens, and s.opts.Authenticate to its check.
+// An error is a *fault.ValidationError of the options.
 func (s *Server) makeLogins() (err error) {
 	s.login, err = login.New(login.Options{
 		Store: s.store, Limiter: s.opts.Limiter, Issuer: s.opts.Issuer, Audience: s.opts.Audience,
@@ -120,8 +120,8 @@ func (s *Server) validate() error {
 	return nil
 }
 
-// ServeHTTP sets the common headers and the request's id, and dispatches the request. After a
-// panic of a handler it answers with 500. It then calls OnServed and writes the log.
+// ServeHTTP sets the common headers and the request's id, dispatches the request, and answers a panic of a
+// handler with 500. Then it calls OnServed, sends the rest of the response, and writes the log.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{id: requestIDOf(r, s.opts.Random), began: s.opts.Now(), from: s.opts.Address(r)}
 	out := &answer{ResponseWriter: w}

@@ -39,7 +39,8 @@ type records struct {
 	schemas huma.Registry
 }
 
-// newRecords makes the routes of usage, and adds the schema of a record to the document d.
+// newRecords returns the receiver of the routes of usage, and adds the schema of a record to the document d. It
+// registers no route.
 func newRecords(k *budget.Keeper, d *document) *records {
 	schemas := d.api.OpenAPI().Components.Schemas
 	return &records{k, d.gate.answers, schemas.Schema(reflect.TypeFor[wire.Usage](), true, "Usage"), schemas}
@@ -86,8 +87,9 @@ func usageResponse(r wire.Receipt) *usageOutput {
 	return out
 }
 
-// submitBatch counts the well-formed records of a batch together. It returns one result for each
-// record, in order; a malformed one fails alone. An error means that no record was counted.
+// submitBatch counts the well-formed records of a batch of 1 to 100 together. It returns one result for each
+// record, in order; a malformed one fails alone. An error means that no record was counted: another number of
+// records, or a failure of the whole batch.
 func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) (*batchOutput, error) {
 	records := in.Body.Records
 	if len(records) == 0 || len(records) > 100 {
@@ -118,7 +120,7 @@ func (r *records) submitBatch(ctx context.Context, x *exchange, in *batchInput) 
 }
 
 // batchResult returns the response for one record of a batch: its receipt, or the error of that record alone.
-// index is its index in the request.
+// The argument index is the record's index in the request. It logs the cause of a 503 or 500.
 func (r *records) batchResult(x *exchange, index int, u prices.Usage, one budget.BatchResult) wire.BatchResult {
 	if one.Err != nil {
 		return failedResult(index, r.answers.errorResponse(one.Err, x, wire.IdempotencyConflict))

@@ -47,8 +47,8 @@ func ClientID(org, app string) string {
 	return clientOrg + org + clientApp + app
 }
 
-// ParseClientID splits a client id into organisation and app. app is empty for the organisation
-// itself. ok is false for an invalid id.
+// ParseClientID splits a client id into organisation and app; app is empty for an organisation's own client.
+// For an invalid id ok is false and the other results have no meaning.
 func ParseClientID(id string) (org, app string, ok bool) {
 	rest, ok := strings.CutPrefix(id, clientOrg)
 	if !ok || len(rest) < uuidBytes || !orgPattern.MatchString(rest[:uuidBytes]) {
@@ -62,8 +62,8 @@ func ParseClientID(id string) (org, app string, ok bool) {
 	return org, app, ok && appPattern.MatchString(app)
 }
 
-// validOwner returns a *ValidationError unless org is a lower-case UUID and app is empty or a
-// valid app id.
+// validOwner returns nil if org is a lower-case UUID and app is empty or a valid app id, else a
+// *ValidationError for the wrong field. It does not check that they exist.
 func validOwner(org, app string) error {
 	if !orgPattern.MatchString(org) {
 		return invalid("org_id", "%q is not a lower-case UUID of 36 characters", org)
@@ -77,7 +77,7 @@ func validOwner(org, app string) error {
 // clientPrefix is the prefix of the partitions of clients.
 const clientPrefix = "CLIENT#"
 
-// clientKey returns the key of a client's item in the control table.
+// clientKey returns the key of the item with a client's credentials in the control table. id is the client id.
 func clientKey(id string) store.Key { return store.Key{PK: clientPrefix + id, SK: rootSK} }
 
 // account is a client's stored credentials. The zero account means that none are stored.
@@ -95,14 +95,15 @@ type account struct {
 	deleted  time.Time // zero unless deleted; a deleted account is also revoked
 }
 
-// clientID returns the client id of the account's organisation or app.
+// clientID returns the account's client id: the app's, or the organisation's if the account has no app.
 func (a account) clientID() string { return ClientID(a.org, a.app) }
 
-// hasCredentials reports whether the client has credentials, perhaps revoked ones.
+// hasCredentials reports whether the client has credentials, perhaps revoked ones. It is false if none were
+// ever created, and after Delete.
 func (a account) hasCredentials() bool { return a.revision > 0 && a.deleted.IsZero() }
 
-// validHashes returns the hashes of the secrets that work at now: none after a revocation, two
-// during a grace.
+// validHashes returns the hashes of the secrets that are valid for logins at now: the current one, and the
+// previous one during its grace. It returns nil for revoked, deleted or missing credentials.
 func (a account) validHashes(now time.Time) []string {
 	if !a.hasCredentials() || !a.revoked.IsZero() {
 		return nil
@@ -114,13 +115,13 @@ func (a account) validHashes(now time.Time) []string {
 	return hashes
 }
 
-// inGrace reports whether the secret before the last rotation still works at now.
+// inGrace reports whether the account has a previous secret whose grace has not ended at now. It does not check
+// for a revocation.
 func (a account) inGrace(now time.Time) bool { return a.previous != "" && now.Before(a.grace) }
 
-// withNewSecret returns the account with a new secret; the caller fills in the hash. Without grace it
-// invalidates older secrets and refresh tokens. unfetched means that no caller has retrieved the last secret:
-// the new one replaces it, and the one before it works until the end of the grace. dropped is true if a
-// secret other than the last one worked until now and no longer does.
+// withNewSecret returns a copy of the account for a new secret, whose hash the caller sets. The old secret
+// works for graceHours; with 0 its refresh tokens end too. If the last secret is unfetched, the one before it
+// gets the grace; dropped means that an older one ends now.
 func (a account) withNewSecret(now time.Time, graceHours int, unfetched bool) (next account, dropped bool) {
 	inUse := a.hash
 	if unfetched {
@@ -143,8 +144,8 @@ func (a account) withNewSecret(now time.Time, graceHours int, unfetched bool) (n
 	return next, dropped
 }
 
-// newAccount returns the account of a new or returning client; the caller fills in the hash.
-// The version continues, so tokens of the former account stay refused.
+// newAccount returns the account of a new client, or of one that was deleted, without a hash, which the caller
+// sets. It continues the version and revision of former, so that old tokens stay invalid. It stores nothing.
 func newAccount(org, app string, former account, now time.Time) account {
 	return account{
 		org: org, app: app, issued: now, created: now,
@@ -152,8 +153,8 @@ func newAccount(org, app string, former account, now time.Time) account {
 	}
 }
 
-// withoutSecrets returns the account without secrets and with the next version, so that its
-// tokens are refused. With deleted it is marked as deleted too.
+// withoutSecrets returns a copy of the account without secrets, revoked at now, and with the next version,
+// which makes its tokens invalid. With deleted it is marked as deleted too. It stores nothing.
 func (a account) withoutSecrets(now time.Time, deleted bool) account {
 	next := account{
 		org: a.org, app: a.app, created: a.created, version: a.version + 1, revision: a.revision + 1,
@@ -165,8 +166,8 @@ func (a account) withoutSecrets(now time.Time, deleted bool) account {
 	return next
 }
 
-// encodeItem returns the account as an item. It leaves out empty texts and zero times, so a PUT
-// of the item removes them.
+// encodeItem returns the account as a new item of the control table, with times in Unix seconds. It leaves out
+// empty texts and zero times, so that a put removes them.
 func (a account) encodeItem() store.Item {
 	item := clientKey(a.clientID()).Attributes()
 	for name, text := range map[string]string{attrOrg: a.org, attrApp: a.app, attrHash: a.hash, attrPrevious: a.previous, attrHandout: a.handout} {
@@ -185,7 +186,8 @@ func (a account) encodeItem() store.Item {
 	return item
 }
 
-// decodeAccount decodes a client's item. A nil item decodes to the zero account.
+// decodeAccount decodes a client's item. A nil item gives the zero account. A malformed attribute gives an
+// error.
 func decodeAccount(item store.Item) (account, error) {
 	var d store.Decoder
 	at := func(name string) time.Time {
@@ -217,7 +219,8 @@ type Identity struct {
 	Version int64
 }
 
-// identity returns the client's id, owner and version for callers.
+// identity returns the client id, the organisation, the app and the version of the account. It contains no
+// hash.
 func (a account) identity() Identity {
 	return Identity{ClientID: a.clientID(), Org: a.org, App: a.app, Version: a.version}
 }
@@ -235,8 +238,8 @@ type Status struct {
 	RevokedAt time.Time
 }
 
-// publicStatus returns the state of the credentials without hashes. GraceUntil is zero unless an
-// old secret still works at now.
+// publicStatus returns the account's state for callers, without hashes: times of creation, current secret and
+// revocation. GraceUntil is zero unless the previous secret is in its grace at now.
 func (a account) publicStatus(now time.Time) Status {
 	s := Status{Identity: a.identity(), Created: a.created, Issued: a.issued, RevokedAt: a.revoked}
 	if a.inGrace(now) {
@@ -245,6 +248,6 @@ func (a account) publicStatus(now time.Time) Status {
 	return s
 }
 
-// truncateSeconds truncates t to whole seconds, the stored precision, so that a result equals the later
-// read.
+// truncateSeconds returns t in UTC without the fraction of a second. Stored times have this precision, so the
+// result equals the later read.
 func truncateSeconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }

@@ -121,9 +121,9 @@ func (s *Store) Rotate(ctx context.Context, org, app string, graceHours int) (Ro
 	return rotation, nil
 }
 
-// issueSecret generates a secret. It writes the client's new state, the token that retrieves the secret, the
-// event and further writes in one transaction. If another caller changed the client first, it writes nothing
-// and overtaken is true.
+// issueSecret generates a secret and its retrieval token. It stores the client's new state from decide, the
+// sealed secret, an event and further, in one transaction. If another caller changed the client after seen, it
+// writes nothing and overtaken is true.
 func (s *Store) issueSecret(
 	ctx context.Context, action string, seen account, further []types.TransactWriteItem, decide func(now time.Time) (account, trail.Fields),
 ) (issued Issued, overtaken bool, err error) {
@@ -149,8 +149,8 @@ func (s *Store) issueSecret(
 	return Issued{Identity: next.identity(), Created: true, Token: token, ExpiresAt: now.Add(RetrievalTTL)}, false, nil
 }
 
-// replaceAccount writes a client's new state with its event and further writes, in one transaction. If the
-// stored client is no longer as seen, it writes nothing and overtaken is true.
+// replaceAccount stores next in place of seen, with an event of action and fields and with further, in one
+// transaction. If the stored client has another revision than seen, it writes nothing and overtaken is true.
 func (s *Store) replaceAccount(
 	ctx context.Context, action string, seen, next account, fields trail.Fields, further ...types.TransactWriteItem,
 ) (overtaken bool, err error) {
@@ -167,10 +167,9 @@ func (s *Store) replaceAccount(
 	return s.core.sendWrites(ctx, append(writes, event)...)
 }
 
-// Import gives a client without credentials the hash of another system's secret, for
-// Options.ImportedHash to verify.
-//
-// Errors: *ValidationError, ErrConflict for a client that has credentials, *UnavailableError.
+// Import gives a client without credentials the hash of another system's secret, which Options.ImportedHash
+// verifies at logins; it stores an audit event. Errors: *ValidationError, also for a hash of this store;
+// ErrConflict for a client that has credentials; *UnavailableError.
 func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

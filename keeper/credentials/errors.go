@@ -45,18 +45,18 @@ func invalid(field, format string, args ...any) error {
 	return &ValidationError{Package: pkg, Field: field, Code: fault.InvalidRequest, Reason: fmt.Sprintf(format, args...)}
 }
 
-// conflictError returns an error that matches ErrConflict and says which change was refused.
+// conflictError returns an error that matches ErrConflict, with a formatted text after it.
 func conflictError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrConflict}, args...)...)
 }
 
-// notFoundError returns an error that matches ErrNotFound and names the missing object.
+// notFoundError returns an error that matches ErrNotFound, with a formatted text after it.
 func notFoundError(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrNotFound}, args...)...)
 }
 
-// storeFailure wraps an error of the store for the caller as unavailable or as a bug. It returns an
-// error of this package as it is.
+// storeFailure returns nil, a *ValidationError and this package's own errors unchanged. It wraps any other
+// error with the operation: as an *UnavailableError if the store is unavailable, else as a plain error.
 func storeFailure(operation string, err error) error {
 	for _, known := range []error{ErrInvalidCredentials, ErrTokenInvalid, ErrTokenUsed, ErrConflict, ErrNotFound} {
 		if errors.Is(err, known) {

@@ -18,7 +18,8 @@ const (
 	purposeKey    = "key"
 )
 
-// hmacOf returns the HMAC-SHA-256 of a secret under a pepper, as 32 bytes, bound to its purpose and owner.
+// hmacOf returns the HMAC-SHA-256 of a secret with its purpose and owner, under the pepper's key, as 32 bytes.
+// Another purpose or owner gives another HMAC.
 func (p Pepper) hmacOf(purpose, owner string, secret Secret) []byte {
 	mac := hmac.New(sha256.New, []byte(p.key.Reveal()))
 	for _, part := range []string{purpose, owner, secret.Reveal()} {
@@ -28,13 +29,14 @@ func (p Pepper) hmacOf(purpose, owner string, secret Secret) []byte {
 	return mac.Sum(nil)
 }
 
-// hashSecret returns the stored form of a secret's hash: "v1:", the pepper's id, a colon, and the HMAC as hex
-// text.
+// hashSecret returns the stored form of a secret's HMAC for a purpose and owner: "v1:", the pepper's id, ":"
+// and the HMAC as hex text.
 func (p Pepper) hashSecret(purpose, owner string, secret Secret) string {
 	return hashPrefix + p.ID + ":" + hex.EncodeToString(p.hmacOf(purpose, owner, secret))
 }
 
-// parseHash splits a hash into pepper and HMAC. ok is false for another system's hash.
+// parseHash splits a stored hash of this store into the pepper's id and the 32 bytes of the HMAC. For a
+// malformed hash or one of another system ok is false.
 func parseHash(hash string) (pepper string, sum []byte, ok bool) {
 	rest, ok := strings.CutPrefix(hash, hashPrefix)
 	if !ok {
@@ -49,7 +51,8 @@ func parseHash(hash string) (pepper string, sum []byte, ok bool) {
 // whether a stored hash exists.
 type attempt map[string][]byte
 
-// newAttempt hashes a received secret under each pepper, bound to its purpose and owner.
+// newAttempt returns the HMACs of a received secret for a purpose and owner, by pepper id, one for each pepper.
+// The work is the same for every secret.
 func newAttempt(peppers []Pepper, purpose, owner string, secret Secret) attempt {
 	a := make(attempt, len(peppers))
 	for _, p := range peppers {
@@ -58,8 +61,8 @@ func newAttempt(peppers []Pepper, purpose, owner string, secret Secret) attempt 
 	return a
 }
 
-// matches reports in constant time whether the secret matches a stored hash. known is false if the pepper of
-// the hash is unknown, and for a hash of another system.
+// matches reports as fits whether a stored hash is of the same secret; comparing takes constant time. known is
+// false, and fits too, if the hash is of another system or an unknown pepper.
 func (a attempt) matches(hash string) (fits, known bool) {
 	pepper, sum, ok := parseHash(hash)
 	own, known := a[pepper]

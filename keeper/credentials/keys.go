@@ -41,7 +41,7 @@ type SigningKey struct {
 // Algorithm returns "EdDSA".
 func (SigningKey) Algorithm() string { return EdDSA }
 
-// Private returns the private key, not redacted.
+// Private returns the private key itself, not redacted. Callers must not log it.
 func (k SigningKey) Private() ed25519.PrivateKey { return ed25519.PrivateKey(k.private.Reveal()) }
 
 // Public returns the public key.
@@ -64,7 +64,8 @@ type KeySet struct {
 	peppers []Pepper
 }
 
-// isEmpty reports whether a set has no keys. Sets of ParseKeySet and NewKeySet have some.
+// isEmpty reports whether the set is nil, or lacks signing keys or peppers. A set of ParseKeySet or NewKeySet
+// has both.
 func (k *KeySet) isEmpty() bool { return k == nil || len(k.signing) == 0 || len(k.peppers) == 0 }
 
 // keyDocument is the JSON form of a key set.
@@ -118,8 +119,8 @@ func ParseKeySet(document []byte) (*KeySet, error) {
 	return set, nil
 }
 
-// withoutText returns a text about a decoding error, with its kind and place. It leaves out the document's
-// text, which may be a key.
+// withoutText returns a text for users about a JSON decoding error: its kind, its place, and the correction. It
+// leaves out the document's own text, which may contain a key.
 func withoutText(err error) string {
 	var syntax *json.SyntaxError
 	var wrong *json.UnmarshalTypeError
@@ -136,8 +137,9 @@ func withoutText(err error) string {
 	return "cannot be read: each key is an object with id, created (RFC 3339) and key (base64)"
 }
 
-// eachKey validates a list of 1 to MaxKeys keys and passes each with its decoded bytes to each.
-// field is the list's name in errors, which never contain a key.
+// eachKey validates a list of keys and calls each with every valid one and its 32 decoded bytes, in order. At
+// the first wrong one it stops with a *ValidationError that names field and index, never the key. The list must
+// have 1 to MaxKeys.
 func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) error {
 	if len(entries) < 1 || len(entries) > MaxKeys {
 		return invalid(field, "are %d; give 1 to %d keys", len(entries), MaxKeys)
@@ -162,7 +164,8 @@ func eachKey(field string, entries []keyEntry, each func(keyEntry, []byte)) erro
 	return nil
 }
 
-// NewKeySet makes a set of one signing key and one pepper. A nil random means crypto/rand.
+// NewKeySet returns a set with one new signing key and one new pepper, both with now as their time and name. A
+// nil random means crypto/rand. It fails if random does.
 func NewKeySet(random io.Reader, now time.Time) (*KeySet, error) {
 	return (&KeySet{}).Rotated(random, now, 0)
 }
@@ -203,7 +206,8 @@ func (k *KeySet) Rotated(random io.Reader, now time.Time, longest time.Duration)
 	return doc.asKeySet()
 }
 
-// entriesOf converts each key with entry to its form in the key document.
+// entriesOf returns the entries of the keys for the key document, in order; entry converts one key. The entries
+// contain the keys in plain base64.
 func entriesOf[K any](keys []K, entry func(K) keyEntry) []keyEntry {
 	entries := make([]keyEntry, len(keys))
 	for i, k := range keys {
@@ -222,7 +226,8 @@ func (p Pepper) asEntry() keyEntry {
 	return keyEntry{ID: p.ID, Created: p.Created, Key: base64.StdEncoding.EncodeToString([]byte(p.key.Reveal()))}
 }
 
-// asKeySet checks the document as ParseKeySet does, and returns its keys.
+// asKeySet returns the keys of the document as a set. It encodes the document as JSON and validates it by
+// ParseKeySet, with that function's errors.
 func (d keyDocument) asKeySet() (*KeySet, error) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -231,7 +236,8 @@ func (d keyDocument) asKeySet() (*KeySet, error) {
 	return ParseKeySet(text)
 }
 
-// Document returns the set in the form that ParseKeySet reads, with every key.
+// Document returns the set as the JSON text that ParseKeySet reads, with every key unencrypted. The result is a
+// Secret, so it is redacted when printed.
 func (k *KeySet) Document() Secret {
 	text, _ := json.MarshalIndent(keyDocument{ // cannot fail
 		Signing: entriesOf(k.signing, SigningKey.asEntry), Peppers: entriesOf(k.peppers, Pepper.asEntry),
@@ -239,8 +245,8 @@ func (k *KeySet) Document() Secret {
 	return NewSecret(string(text))
 }
 
-// Signer returns the signing key at now: the newest that existed KeyDelay before, or the
-// oldest.
+// Signer returns the key for new tokens at now: the newest created at least KeyDelay before, else the oldest of
+// the set. Every process knows such a key. The set must not be empty.
 func (k *KeySet) Signer(now time.Time) SigningKey {
 	return newestDistributed(k.signing, now, func(s SigningKey) time.Time { return s.Created })
 }
@@ -255,8 +261,8 @@ func (k *KeySet) Verifier(id string) (SigningKey, bool) {
 	return k.signing[i], true
 }
 
-// Pepper returns the pepper of new hashes at now: the newest that existed KeyDelay before, or
-// the oldest.
+// Pepper returns the pepper for new hashes at now: the newest created at least KeyDelay before, else the oldest
+// of the set. Every process knows such a pepper. The set must not be empty.
 func (k *KeySet) Pepper(now time.Time) Pepper {
 	return newestDistributed(k.peppers, now, func(p Pepper) time.Time { return p.Created })
 }

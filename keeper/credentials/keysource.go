@@ -13,8 +13,8 @@ type KeySource interface {
 // Keys returns k itself, so that a fixed set is a KeySource.
 func (k *KeySet) Keys() *KeySet { return k }
 
-// KeysFromEnvironment parses the document of keys in an environment variable, as ParseKeySet
-// does. The environment of a process does not change: to rotate keys without a restart, use a
+// KeysFromEnvironment parses the document of keys in the environment variable name, as ParseKeySet does. A
+// missing or empty variable is a *ValidationError. It reads once: for keys that rotate without a restart use a
 // file and WatchKeys.
 func KeysFromEnvironment(name string) (*KeySet, error) {
 	document, ok := os.LookupEnv(name)

@@ -26,9 +26,8 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 	return seen.identity(), nil
 }
 
-// Status returns the public state of a client's credentials.
-//
-// Errors: *ValidationError, ErrNotFound, *UnavailableError.
+// Status returns the public state of a client's credentials, also of revoked ones, by one read without a cache.
+// Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
 func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
 	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {

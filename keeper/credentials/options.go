@@ -62,7 +62,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns the options with defaults for unset fields.
+// withDefaults returns a copy of the options with defaults for zero fields. It leaves Keys, Principal and the
+// hooks for imported hashes as they are.
 func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -81,8 +82,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks options with their defaults set. It returns a *ValidationError for the first bad
-// one.
+// validate returns a *ValidationError for the first wrong option, else nil: missing keys, a bad clock or
+// principal, or a negative size or time. Zero values are valid, except for Keys.
 func (o Options) validate() error {
 	if problem.IsNil(o.Keys) || o.Keys.Keys().isEmpty() {
 		return invalid("options.keys", "is nil or empty; pass a KeySource, for example from WatchKeys or KeysFromEnvironment")

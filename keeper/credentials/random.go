@@ -16,7 +16,8 @@ const (
 	keyPrefix       = "dlk_" // a provisioning key
 )
 
-// randomBytes returns 256 random bits. A nil random means crypto/rand.
+// randomBytes returns 32 bytes from random, or from crypto/rand if random is nil. It returns an error if the
+// source ends or fails before.
 func randomBytes(random io.Reader) ([]byte, error) {
 	if random == nil {
 		random = rand.Reader

@@ -22,11 +22,13 @@ const (
 // usedKept is how long a used token is remembered.
 const usedKept = 7 * 24 * time.Hour
 
-// handoutKey returns the key of the item of a retrieval token, by the token's hash.
+// handoutKey returns the key in the control table of the item of a retrieval token. hash is the token's hash by
+// tokenHash.
 func handoutKey(hash string) store.Key { return store.Key{PK: "RETRIEVAL#" + hash, SK: rootSK} }
 
-// readHandout reports whether no caller has retrieved a client's last secret, for Rotate, which then replaces
-// that secret. void are the writes that make its retrieval token void, for the same transaction.
+// readHandout reads whether a client's last secret still waits for its retrieval: unfetched. void are then the
+// writes that remove that sealed secret, for the caller's transaction; they fail if it is retrieved meanwhile.
+// It writes nothing.
 func (c *core) readHandout(ctx context.Context, a account) (void []types.TransactWriteItem, unfetched bool, err error) {
 	if a.handout == "" {
 		return nil, false, nil
@@ -43,8 +45,8 @@ func (c *core) readHandout(ctx context.Context, a account) (void []types.Transac
 	}}}, true, nil
 }
 
-// handoutItem returns the item of a retrieval token, with the client's secret encrypted under the
-// token. The token expires RetrievalTTL after now.
+// handoutItem returns the item of a retrieval token, with the secret of the account a encrypted under the
+// token. The token expires RetrievalTTL after now, and the item a week later. It stores nothing.
 func (c *core) handoutItem(a account, token, secret Secret, now time.Time) (store.Item, error) {
 	sealed, err := sealSecret(token, secret, a.org, a.app, a.revision)
 	if err != nil {
@@ -111,8 +113,9 @@ type sealedSecret struct {
 	revision, version int64
 }
 
-// checkUnused returns the sealed secret of a token's item. A missing item, one of another owner or an expired
-// one is ErrTokenInvalid. A used or replaced one is ErrTokenUsed, even if it has expired.
+// checkUnused returns the sealed secret of a retrieval token's item with its revision and version. A missing,
+// expired or other owner's item is ErrTokenInvalid. A used or replaced one is ErrTokenUsed, even if it has
+// expired.
 func (c *core) checkUnused(item store.Item, org, app string) (sealedSecret, error) {
 	var d store.Decoder
 	misplaced := d.String(item, attrOrg) != org || d.String(item, attrApp) != app
@@ -133,8 +136,8 @@ func (c *core) checkUnused(item store.Item, org, app string) (sealedSecret, erro
 	return h, nil
 }
 
-// markUsed marks a retrieval token as used and deletes its sealed secret. It returns ErrTokenUsed if another
-// caller was faster. It recognises its own write after a lost answer.
+// markUsed marks a retrieval token in the store as used and deletes its sealed secret. If another caller did so
+// first, it returns ErrTokenUsed and changes nothing. Its own write without an answer counts as success.
 func (c *core) markUsed(ctx context.Context, token Secret) error {
 	writer := store.NewID()
 	err := store.Retry(ctx, func() error {

@@ -29,29 +29,33 @@ type TokenRef struct {
 	Version int64
 }
 
-// String returns the reference as text. No id contains a NUL.
+// String returns the ids of token, session and client, separated by NUL, which no id contains. It leaves out
+// Version.
 func (r TokenRef) String() string {
 	return r.ID + "\x00" + r.Session + "\x00" + r.ClientID
 }
 
-// tokenMarkKey returns the key of the mark that revokes the token with an id.
+// tokenMarkKey returns the key in the control table of the mark that revokes one token. id is the token's jti.
 func tokenMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#TOKEN#" + id, SK: rootSK} }
 
-// sessionMarkKey returns the key of the mark that revokes all tokens of a session.
+// sessionMarkKey returns the key in the control table of the mark that revokes all tokens of a session. id is
+// their sid.
 func sessionMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#SESSION#" + id, SK: rootSK} }
 
-// clientMarkKey returns the key of the mark that revokes older tokens of a client.
+// clientMarkKey returns the key in the control table of the mark that revokes a client's tokens of older
+// versions. id is the client id.
 func clientMarkKey(id string) store.Key { return store.Key{PK: "REVOKED#CLIENT#" + id, SK: rootSK} }
 
-// markItem returns the mark of a revoked token or session. It expires when the token has, with
-// the clocks' skew.
+// markItem returns the item under key that marks a token or session as revoked. It expires five minutes after
+// until, the expiry of the token, because clocks differ. It stores nothing.
 func markItem(key store.Key, until time.Time) store.Item {
 	item := key.Attributes()
 	item[store.AttrTTL] = store.Int(until.Add(clockSkew).Unix())
 	return item
 }
 
-// clientMark returns the item that revokes a client's tokens of older versions.
+// clientMark returns the item that revokes those tokens of a client that have a version below version. It
+// expires five minutes after until. It stores nothing.
 func clientMark(id string, version int64, until time.Time) store.Item {
 	item := markItem(clientMarkKey(id), until)
 	item[attrVersion] = store.Int(version)
@@ -81,10 +85,13 @@ func newRevocations(c *core) *revocations {
 	return &revocations{core: c, known: known}
 }
 
-// evictTokens drops tokens from the cache, including reads in flight.
+// evictTokens drops the cached states of the tokens for which match is true, so that their next check reads the
+// store. Reads in flight of such tokens are not cached.
 func (r *revocations) evictTokens(match func(TokenRef) bool) { r.known.Evict(match) }
 
-// readVerdict reads the marks of a token, its session and its client in one request, within its own timeout.
+// readVerdict reads in one request whether the token or its session is revoked, and from which version on the
+// client's tokens are valid. It takes at most Options.Timeout, independent of its caller's context, and caches
+// nothing.
 func (r *revocations) readVerdict(ref TokenRef) (*verdict, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()
@@ -140,7 +147,7 @@ func (s *Store) Revoked(ctx context.Context, token TokenRef) (bool, error) {
 	return v.revoked || token.Version < v.since, nil
 }
 
-// validID returns a *ValidationError for field unless id has 1 to maxID bytes.
+// validID returns nil if id has 1 to maxID bytes, else a *ValidationError for field.
 func validID(field, id string) error {
 	if id == "" || len(id) > maxID {
 		return invalid(field, "has %d bytes; give a token's id, of 1 to %d", len(id), maxID)
@@ -165,9 +172,9 @@ func (s *Store) RevokeSession(ctx context.Context, id string, until time.Time) e
 	return s.revokeToken(ctx, "RevokeSession", id, sessionMarkKey(id), until, func(r TokenRef) bool { return r.Session == id })
 }
 
-// revokeToken stores the mark of a revoked token or session under key, and drops cached tokens
-// that match reports. It writes nothing if until, the expiry of the token, has passed by more
-// than the clocks' skew.
+// revokeToken stores the mark of a revoked token or session under key, counts it, and drops the cached tokens
+// that match. If until, the token's expiry, passed over five minutes ago, it does nothing. operation names the
+// caller in errors.
 func (s *Store) revokeToken(ctx context.Context, operation, id string, key store.Key, until time.Time, match func(TokenRef) bool) error {
 	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {

@@ -6,11 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// Revoke ends the credentials of an organisation or app: its secrets, and the tokens issued for
-// them, here at once and elsewhere within CacheTTL. A PUT does not restore them; Rotate does.
-// Revoking them again changes nothing.
-//
-// Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
+// Revoke ends the credentials of an organisation or app: its secrets, and the tokens issued for them, here at
+// once and elsewhere within CacheTTL. It stores an audit event; only Rotate restores them, and a repetition
+// changes nothing. Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
 func (s *Store) Revoke(ctx context.Context, org, app string) error {
 	return s.endCredentials(ctx, "Revoke", org, app, false)
 }
@@ -41,9 +39,9 @@ func (s *Store) Delete(ctx context.Context, org, app string) error {
 	return nil
 }
 
-// endCredentials removes a client's secrets and revokes its tokens, with an event, and drops its cached tokens.
-// deleted marks the client as deleted too; without it, a client without credentials is ErrNotFound. Ended
-// credentials are left as they are.
+// endCredentials removes a client's secrets, revokes its tokens and stores an event, in one transaction, and
+// drops its cached tokens. With deleted it also marks the client as deleted, and ignores a missing one; else
+// that is ErrNotFound. Revoked credentials change only with deleted.
 func (s *Store) endCredentials(ctx context.Context, operation, org, app string, deleted bool) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	attrBy     = "created_by"
 )
 
-// ringKey returns the key of the item of the provisioning key with a name.
+// ringKey returns the key in the control table of the item of the provisioning key with a name.
 func ringKey(name string) store.Key { return store.Key{PK: ringPK, SK: ringPrefix + name} }
 
 // ProvisioningKey is an administrator's key without its secret.
@@ -59,8 +59,8 @@ type storedKey struct {
 	hash string
 }
 
-// encodeItem returns the key's item, with the hash of its secret. It leaves out an empty author
-// or organisation.
+// encodeItem returns the provisioning key as a new item of the control table: name, hash of its secret,
+// creation, and if set author and organisation.
 func (k storedKey) encodeItem() store.Item {
 	item := ringKey(k.Name).Attributes()
 	item[attrKey], item[attrCreated] = store.String(k.hash), store.Int(k.Created.Unix())
@@ -82,7 +82,7 @@ type keys struct {
 // theRing is the only cache key of the ring.
 type theRing struct{}
 
-// String returns the cache key as text.
+// String returns the name of the cached list of provisioning keys, "KEYRING".
 func (theRing) String() string { return ringPK }
 
 // ring caches the provisioning keys.
@@ -97,7 +97,8 @@ func newRing(c *core) *ring {
 	return &ring{core: c, known: known}
 }
 
-// readKeys reads all provisioning keys with the hashes of their secrets, by name.
+// readKeys reads all provisioning keys, sorted by name, with the hashes of their secrets and the time of the
+// read. It neither uses nor fills the cache. A malformed item is an error.
 func (r *ring) readKeys(ctx context.Context) (*keys, error) {
 	found := &keys{read: r.core.now()}
 	var d store.Decoder
@@ -116,19 +117,17 @@ func (r *ring) readKeys(ctx context.Context) (*keys, error) {
 	return found, nil
 }
 
-// loadKeys reads all provisioning keys for the cache, within Options.Timeout. It goes on when its caller's
-// context ends.
+// loadKeys reads all provisioning keys from the store, for the cache to keep. It takes at most Options.Timeout
+// and ignores its argument, because several callers wait for one read.
 func (r *ring) loadKeys(context.Context) (*keys, error) {
 	ctx, cancel := ddb.Bound(context.Background(), r.core.opts.Timeout)
 	defer cancel()
 	return r.readKeys(ctx)
 }
 
-// CreateKey creates a provisioning key for all organisations. It works at once. Its first use
-// in another process may take a second.
-//
-// Errors: *ValidationError, also for the 1,001st key; ErrConflict if the name is taken;
-// *UnavailableError.
+// CreateKey creates a provisioning key for all organisations, with an audit event, and returns it with its
+// secret, which is never shown again. It works here at once, elsewhere within a second. Errors:
+// *ValidationError, also for the 1,001st key; ErrConflict for a taken name; *UnavailableError.
 func (s *Store) CreateKey(ctx context.Context, name string) (NewKey, error) {
 	return s.createKey(ctx, ProvisioningKey{Name: name})
 }
@@ -144,9 +143,9 @@ func (s *Store) CreateOrgKey(ctx context.Context, org, name string) (NewKey, err
 	return s.createKey(ctx, ProvisioningKey{Name: name, Org: org})
 }
 
-// createKey generates a provisioning key, stores its hash with an event, and drops the cached keys. The result
-// has the only copy of the secret. It returns ErrConflict if the name is taken, and a *ValidationError if
-// maxRing keys exist.
+// createKey generates a provisioning key, stores its hash with an event, and drops the cached keys. Only the
+// result has the secret. It returns ErrConflict if the name is taken, and a *ValidationError for a bad name or
+// beyond maxRing keys.
 func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, error) {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
@@ -191,9 +190,8 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	return key, nil
 }
 
-// ListKeys lists the provisioning keys by name.
-//
-// Errors: *UnavailableError.
+// ListKeys reads all provisioning keys from the store, without a cache and without secrets, and returns them by
+// name. Errors: *ValidationError, *UnavailableError.
 func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
 	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
@@ -211,9 +209,8 @@ func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
 	return list, nil
 }
 
-// RevokeKey ends a provisioning key: here at once, elsewhere within CacheTTL.
-//
-// Errors: ErrNotFound, *ValidationError, *UnavailableError.
+// RevokeKey deletes a provisioning key, with an audit event. The key stops working here at once, elsewhere
+// within CacheTTL. Errors: ErrNotFound, *ValidationError, *UnavailableError.
 func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {
@@ -275,8 +272,8 @@ func (s *Store) VerifyKey(ctx context.Context, secret Secret) (ProvisioningKey, 
 	}
 }
 
-// matchingKey returns the provisioning key of a received secret, or false. It compares with every key, so
-// that its duration does not reveal which one matches.
+// matchingKey returns the provisioning key whose hash the received secret matches, or ok false. It compares
+// with every key, so that its duration does not reveal the match.
 func (k *keys) matchingKey(given attempt) (found ProvisioningKey, ok bool) {
 	for _, key := range k.all {
 		if fits, _ := given.matches(key.hash); fits {

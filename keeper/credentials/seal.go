@@ -21,8 +21,8 @@ func tokenHash(token Secret) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// newSealer returns AES-256-GCM with a key derived from the token, and the nonce. A token seals one text only,
-// so no nonce is used twice with a key.
+// newSealer returns an AES-256-GCM cipher with a key derived from the token, and its nonce, derived too. The
+// same token gives the same nonce, so a token must seal one text only.
 func newSealer(token Secret) (cipher.AEAD, []byte, error) {
 	const key, nonce = 32, 12
 	material, err := hkdf.Key(sha256.New, []byte(token.Reveal()), nil, sealInfo, key+nonce)
@@ -37,12 +37,14 @@ func newSealer(token Secret) (cipher.AEAD, []byte, error) {
 	return gcm, material[key:], err
 }
 
-// sealContext returns the additional data of a sealed secret: its owner and revision.
+// sealContext returns the additional authenticated data of a sealed secret: organisation, app and revision,
+// separated by NUL.
 func sealContext(org, app string, revision int64) []byte {
 	return []byte(strings.Join([]string{org, app, strconv.FormatInt(revision, 10)}, "\x00"))
 }
 
-// sealSecret encrypts a secret under its retrieval token, bound to the owner and the revision.
+// sealSecret returns the secret encrypted under a retrieval token. openSealed decrypts it only with the same
+// token, organisation, app and revision.
 func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, error) {
 	gcm, nonce, err := newSealer(token)
 	if err != nil {
@@ -51,8 +53,8 @@ func sealSecret(token, secret Secret, org, app string, revision int64) ([]byte, 
 	return gcm.Seal(nil, nonce, []byte(secret.Reveal()), sealContext(org, app, revision)), nil
 }
 
-// openSealed decrypts a secret with its retrieval token. It returns an error unless it was sealed
-// for this owner and revision.
+// openSealed decrypts a sealed secret with its retrieval token. It returns an error unless token, organisation,
+// app and revision are those of sealSecret and the bytes are intact.
 func openSealed(token Secret, sealed []byte, org, app string, revision int64) (Secret, error) {
 	gcm, nonce, err := newSealer(token)
 	if err != nil {

@@ -23,7 +23,7 @@ type Secret struct {
 // NewSecret makes a secret from a text.
 func NewSecret(text string) Secret { return Secret{&text} }
 
-// Reveal returns the text.
+// Reveal returns the text itself, not redacted, or "" for the zero Secret.
 func (s Secret) Reveal() string {
 	if s.text == nil {
 		return ""
@@ -39,25 +39,28 @@ func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
 }
 
-// String returns "[redacted]".
+// String returns "[redacted]", so that printing a secret does not reveal it. Reveal returns the text.
 func (Secret) String() string { return redacted }
 
-// GoString returns "[redacted]".
+// GoString returns "[redacted]", for the verb %#v.
 func (Secret) GoString() string { return redacted }
 
-// Format writes "[redacted]" for every verb.
+// Format writes "[redacted]" to f, for every verb and flag.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
-// MarshalText returns "[redacted]".
+// MarshalText returns "[redacted]" and never an error. A secret is not encoded, so decoding the result does not
+// give it back.
 func (Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// MarshalJSON returns "[redacted]".
+// MarshalJSON returns the JSON text "[redacted]" and never an error. A secret is not encoded, so decoding the
+// result does not give it back.
 func (Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `"`), nil }
 
-// LogValue returns "[redacted]".
+// LogValue returns "[redacted]" for slog, in place of the text.
 func (Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// UnmarshalText sets the text, for example from a configuration.
+// UnmarshalText makes text the secret's text, for example from a configuration. It accepts every text and never
+// fails.
 func (s *Secret) UnmarshalText(text []byte) error {
 	*s = NewSecret(string(text))
 	return nil

@@ -15,7 +15,8 @@ type Stats struct {
 	RevocationHits, RevocationReads int64
 }
 
-// Stats returns the store's counts. It sends no request.
+// Stats returns the counts since New, shared with the stores of As. It sends no request, and returns zero
+// counts if New did not make the store.
 func (s *Store) Stats() Stats {
 	if !s.isMade() {
 		return Stats{}

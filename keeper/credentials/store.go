@@ -90,7 +90,8 @@ func (s *Store) LongestToken() time.Duration {
 // isMade reports whether New made the store.
 func (s *Store) isMade() bool { return s != nil && s.core != nil }
 
-// checkUsable returns an error for a store that New did not make, and for a nil context.
+// checkUsable returns a *ValidationError if New did not make the store s or if ctx is nil, else nil. It sends
+// no request.
 func checkUsable(ctx context.Context, s *Store) error {
 	if !s.isMade() {
 		return invalid("store", "is not made; use New")
@@ -108,9 +109,9 @@ func (s *Store) beginCall(ctx context.Context) (context.Context, context.CancelF
 	return bounded, cancel, nil
 }
 
-// beginChange begins a call that changes the table. It returns a context that ends after Options.Timeout or
-// ddb.ControlTimeout, the longer one, and its cancel function. It returns a *ValidationError for an unusable
-// store, a nil context, and a missing or bad principal.
+// beginChange returns a context for a change, with the longer one of Options.Timeout and ddb.ControlTimeout,
+// and its cancel function, for the caller to call. An unusable store, a nil context, and a missing or bad
+// principal are a *ValidationError.
 func (s *Store) beginChange(ctx context.Context) (context.Context, context.CancelFunc, error) {
 	if err := checkUsable(ctx, s); err != nil {
 		return nil, nil, err

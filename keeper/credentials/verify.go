@@ -49,9 +49,9 @@ func (s *Store) Verify(ctx context.Context, clientID string, secret Secret) (Ide
 	return seen.identity(), nil
 }
 
-// matchingHash returns the stored hash that a received secret matches, or false. With
-// Options.ImportedHash it takes as long for a client without an imported hash. It logs a hash
-// with an unknown pepper.
+// matchingHash returns the stored hash that a received secret matches at now, or ok false. It asks
+// Options.ImportedHash about another system's hash, or about the decoy, so that refusals take equally long. It
+// logs a hash with an unknown pepper.
 func (c *core) matchingHash(seen account, given attempt, secret Secret, now time.Time) (hash string, ok bool) {
 	foreign := ""
 	for _, h := range seen.validHashes(now) {
@@ -78,9 +78,9 @@ func (c *core) matchingHash(seen account, given attempt, secret Secret, now time
 	return foreign, c.opts.ImportedHash(NewSecret(foreign), secret)
 }
 
-// rehashSecret stores a new hash of a valid secret if the stored one comes from another system or uses an old
-// pepper, and changes nothing else. It does nothing if another process was faster. It logs a failure, and the
-// next login tries again.
+// rehashSecret stores a new hash of a valid secret under pepper if the stored one is of another system or
+// pepper. It counts the hash, and does nothing if another process was faster. It logs a failure; the next login
+// tries again.
 func (c *core) rehashSecret(ctx context.Context, seen account, pepper Pepper, secret Secret) {
 	if name, _, own := parseHash(seen.hash); own && name == pepper.ID {
 		return

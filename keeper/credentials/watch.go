@@ -20,9 +20,9 @@ type KeyLoader func(context.Context) ([]byte, error)
 // maxDocument is the maximal size of a document of keys, in bytes.
 const maxDocument = 64 << 10
 
-// KeysFile returns a loader that reads a document of keys from a file. If the path is a link that is switched,
-// as in volumes of secrets, it reads the current target. It refuses anything but a regular file, and a file
-// above 64 KiB.
+// KeysFile returns a loader that reads the file at path afresh at each call and returns its bytes, unparsed. It
+// follows links, so that a switched link takes effect. It refuses anything but a regular file of at most 64
+// KiB.
 func KeysFile(path string) KeyLoader {
 	return func(context.Context) ([]byte, error) {
 		if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait for its writer
@@ -105,7 +105,8 @@ func WatchKeys(ctx context.Context, load KeyLoader, options *WatchOptions) (*Wat
 	return w, nil
 }
 
-// Keys implements KeySource. It returns nil if WatchKeys did not make w.
+// Keys implements KeySource. It returns the last valid set that was read, without reading, or nil if WatchKeys
+// did not make w.
 func (w *WatchedKeys) Keys() *KeySet {
 	if w == nil {
 		return nil
@@ -113,7 +114,8 @@ func (w *WatchedKeys) Keys() *KeySet {
 	return w.set.Load()
 }
 
-// Err returns the reason that the last document was rejected, or nil.
+// Err returns the reason that the last read failed or its document was invalid, or nil after a valid one. The
+// keys in use are valid in any case.
 func (w *WatchedKeys) Err() error {
 	if w == nil {
 		return nil
@@ -124,7 +126,8 @@ func (w *WatchedKeys) Err() error {
 	return nil
 }
 
-// Close stops the reading and waits for a read in flight. The keys stay as they are.
+// Close stops the periodic reading and waits until a read in flight ends. Keys still returns the last set.
+// Further calls do nothing.
 func (w *WatchedKeys) Close() {
 	if w == nil || w.stop == nil {
 		return
@@ -148,8 +151,8 @@ func (w *WatchedKeys) watchLoop(ctx context.Context) {
 	}
 }
 
-// reloadDocument reads the key document once, within Timeout, and replaces the keys if it
-// changed. It keeps the keys and records the problem if the document is missing or invalid.
+// reloadDocument reads the document once, within Timeout, replaces the keys if it is new and valid, clears Err
+// and logs that. If the read fails or the document is invalid, it keeps the keys and records the error for Err.
 func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, w.opts.Timeout)
 	defer cancel()
@@ -179,8 +182,8 @@ func (w *WatchedKeys) reloadDocument(ctx context.Context) {
 	w.opts.Logger.Info("keeper/credentials: changed keys were read", "signing", len(set.signing), "peppers", len(set.peppers))
 }
 
-// rejectDocument records err for Err and keeps the keys. It logs err unless the last recorded problem has the
-// same text.
+// rejectDocument records err for Err; the keys stay unchanged. It logs err unless the recorded error had the
+// same text already.
 func (w *WatchedKeys) rejectDocument(err error) {
 	last := w.problem.Swap(&err)
 	if last != nil && (*last).Error() == err.Error() {

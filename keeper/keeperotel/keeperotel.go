@@ -13,7 +13,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/budget"
 )
 
-// meterOf returns the meter of a provider, or a no-op meter for nil.
+// meterOf returns this package's meter of the provider. For a nil provider it returns a meter that discards all
+// values.
 func meterOf(meters metric.MeterProvider) metric.Meter {
 	if meters == nil {
 		meters = noop.NewMeterProvider()
@@ -21,9 +22,9 @@ func meterOf(meters metric.MeterProvider) metric.Meter {
 	return meters.Meter("github.com/dynalimit/dynalimit/keeper/keeperotel")
 }
 
-// Watch reports a keeper's Health and Stats as metrics, without requests to the store. A nil
-// provider reports nothing. Watch at most one keeper per provider, and unregister it when the
-// keeper is closed. Errors come from the provider.
+// Watch registers metrics of a keeper's Health and Stats, which each collection reads without requests to the
+// store. Watch one keeper per provider, and unregister the result when the keeper is closed. A nil provider
+// reports nothing; errors come from the provider.
 func Watch(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Registration, error) {
 	meter := meterOf(meters)
 	open, err1 := meter.Int64ObservableGauge("dynalimit.keeper.store_open", metric.WithDescription("1 while DynamoDB does not answer."))
@@ -61,9 +62,9 @@ func Watch(meters metric.MeterProvider, keeper *budget.Keeper) (metric.Registrat
 	}, open, queued, spooled, lookups, quota)
 }
 
-// CountEvents returns a function for budget.Options.OnEvent. It counts quotas that have reached
-// a percentage, and apps that have changed their label. A nil provider counts nothing. Errors
-// come from the provider.
+// CountEvents returns a function for budget.Options.OnEvent that counts, in OpenTelemetry counters, quotas that
+// reached a percentage and apps that changed their label. The counters start at 0. A nil provider counts
+// nothing; errors come from the provider.
 func CountEvents(meters metric.MeterProvider) (func(context.Context, budget.Event), error) {
 	meter := meterOf(meters)
 	thresholds, err1 := meter.Int64Counter("dynalimit.keeper.quota_thresholds", metric.WithUnit("{quota}"), metric.WithDescription("Quotas that were used to a percentage."))

@@ -47,7 +47,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// withDefaults returns the options with defaults for unset fields. A negative jitter becomes 0.
+// withDefaults returns a copy of the options with defaults for zero fields. A negative Jitter becomes 0.
+// Providers and OnReport stay as they are.
 func (o Options) withDefaults() Options {
 	if o.Random == nil {
 		o.Random = rand.Float64
@@ -62,7 +63,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate checks options with their defaults set. It returns an error for the first bad one.
+// validate returns a *fault.ValidationError for the first wrong one of Every, Jitter, RetryAfter and Timeout,
+// whose defaults must be set, or nil.
 func (o Options) validate() error {
 	switch {
 	case o.Every < time.Minute:
@@ -99,8 +101,8 @@ type importer = interface {
 	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
 }
 
-// New returns a refresher for keeper.Prices(). Changes carry that keeper's principal. New sends
-// no request and starts no goroutine.
+// New returns a refresher that imports the lists of source into store, which is keeper.Prices(), with that
+// keeper's principal. It sends no request and starts no goroutine. Bad arguments are a *fault.ValidationError.
 func New(store interface {
 	Import(ctx context.Context, list prices.List, how budget.PriceImport) (budget.PriceReport, error)
 }, source Source, options *Options,
@@ -123,11 +125,9 @@ func New(store interface {
 	return &Refresher{store: store, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
 }
 
-// Refresh loads the list if it has changed, and imports it in any case, because prices may have
-// been changed by hand since. A list that cannot be loaded changes nothing.
-//
-// Errors: those of the Source, of prices.Load and of budget.Prices.Import. The report contains
-// the changes before the error.
+// Refresh waits for a refresh in progress, loads the list if it has changed, imports it in any case, and
+// reports the result to OnReport. A list that cannot be loaded changes nothing; else the report has the changes
+// before an error. Errors: those of the Source, of prices.Load and of budget.Prices.Import.
 func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	if err := r.checkUsable(ctx); err != nil {
 		return budget.PriceReport{}, err
@@ -149,8 +149,8 @@ func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	return report, err
 }
 
-// loadList loads the source's list into r.list, unless the source says that it is unchanged. A
-// failed load keeps the earlier list.
+// loadList loads the source's list and its tag into r, unless the source says that it is unchanged. A failure
+// keeps the earlier list. If the source cannot be opened, it clears the tag, so that the next load is complete.
 func (r *Refresher) loadList(ctx context.Context) (err error) {
 	body, tag, err := r.source.Open(ctx, r.tag)
 	if errors.Is(err, ErrNotModified) && r.tag != "" {
@@ -169,8 +169,8 @@ func (r *Refresher) loadList(ctx context.Context) (err error) {
 	return nil
 }
 
-// reportRefresh logs the error, the accepted and the held prices of a refresh, and calls
-// Options.OnReport.
+// reportRefresh logs the error of a refresh and each accepted and held price, and then calls Options.OnReport
+// with report and err.
 func (r *Refresher) reportRefresh(ctx context.Context, report budget.PriceReport, err error) {
 	log := r.opts.Logger
 	if err != nil {
@@ -187,8 +187,8 @@ func (r *Refresher) reportRefresh(ctx context.Context, report budget.PriceReport
 	}
 }
 
-// Run refreshes at once and then periodically until ctx ends. It returns the cause of that end.
-// It logs a failed refresh and retries it.
+// Run calls Refresh at once, and again after each wait of Every, or of RetryAfter after a failure, until ctx
+// ends. It returns the cause of that end. Failures and panics are logged and do not stop it.
 func (r *Refresher) Run(ctx context.Context) error {
 	if err := r.checkUsable(ctx); err != nil {
 		return err
@@ -219,7 +219,7 @@ func (r *Refresher) Run(ctx context.Context) error {
 	}
 }
 
-// checkUsable returns an error for a refresher that New did not make, and for a nil context.
+// checkUsable returns a *fault.ValidationError if New did not make r or if ctx is nil, else nil.
 func (r *Refresher) checkUsable(ctx context.Context) error {
 	if r == nil || r.turn == nil {
 		return invalid("refresher", "was not made by New")

@@ -43,10 +43,9 @@ type URL struct {
 	Timeout time.Duration
 }
 
-// Open requests the list with If-None-Match. It follows at most three redirects, and none to
-// another scheme.
-//
-// Errors: ErrNotModified, an unexpected status, and errors of the network.
+// Open requests the list with If-None-Match and returns its body, which the caller closes, and its ETag. It
+// follows at most three redirects, and none to another scheme. Errors: ErrNotModified, any status other than
+// 200, and errors of the network.
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
 	u.Address = cmp.Or(u.Address, liteLLM)
 	address, err := url.Parse(u.Address)
@@ -70,8 +69,9 @@ func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error
 // defaultTimeout is the default of URL.Timeout.
 const defaultTimeout = 30 * time.Second
 
-// requestList sends a request for a list and returns its body and tag; the caller closes the body. It returns
-// ErrNotModified if the list still has tag, and an error for any other status than 200.
+// requestList sends the request and returns the body of a 200, which the caller closes, and its ETag. A 304 for
+// a tag that is not empty is ErrNotModified. Any other answer is an error without the secret parts of the
+// address.
 func requestList(client *http.Client, request *http.Request, tag string) (io.ReadCloser, string, error) {
 	answer, err := client.Do(request)
 	if err != nil {
@@ -87,8 +87,8 @@ func requestList(client *http.Client, request *http.Request, tag string) (io.Rea
 	return nil, "", errors.Join(fmt.Errorf("pricefeed: %s answered %d %s", redactAddress(request.URL), answer.StatusCode, http.StatusText(answer.StatusCode)), err)
 }
 
-// checkRedirect refuses more than maxRedirects redirects, and one to another scheme. For another
-// host it drops all headers but Accept.
+// checkRedirect returns an error for more than maxRedirects redirects and for one to another scheme. For
+// another host than the first it removes all headers of request but Accept, in place.
 func checkRedirect(request *http.Request, via []*http.Request) error {
 	switch {
 	case len(via) > maxRedirects:
@@ -108,7 +108,8 @@ func redactAddress(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}).String()
 }
 
-// withoutAddress returns an error of net/http with the address u shown without its secret parts.
+// withoutAddress returns err, an error of net/http, with the address u in place of its own. User, query and
+// fragment are left out, because they may be secret.
 func withoutAddress(u *url.URL, err error) error {
 	if bad, ok := errors.AsType[*url.Error](err); ok {
 		err = bad.Err
@@ -119,8 +120,8 @@ func withoutAddress(u *url.URL, err error) error {
 // File is the path of a list.
 type File string
 
-// Open opens the file. The tag is made from its size and modification time; a file that still has the given tag
-// is ErrNotModified. Anything but a regular file is an error.
+// Open opens the file, for the caller to close, and returns a tag made from its size and modification time. If
+// that equals tag, it returns ErrNotModified. Anything but a regular file is an error.
 func (f File) Open(_ context.Context, tag string) (io.ReadCloser, string, error) {
 	info, err := os.Stat(string(f))
 	if err == nil && !info.Mode().IsRegular() { // opening another kind may block for ever

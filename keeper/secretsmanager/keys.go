@@ -30,8 +30,8 @@ type Client interface {
 	) (*secretsmanager.GetSecretValueOutput, error)
 }
 
-// FromConfig is Keys with a client of an AWS configuration. A secret given by its ARN is read
-// in the ARN's region, otherwise in the configuration's.
+// FromConfig returns the function of Keys with a client of the AWS configuration cfg; it sends no request. A
+// secret given by its ARN is read in the ARN's region, otherwise in cfg's.
 func FromConfig(cfg aws.Config, secret string) func(context.Context) ([]byte, error) {
 	return Keys(secretsmanager.NewFromConfig(cfg, func(o *secretsmanager.Options) {
 		if named, err := arn.Parse(secret); err == nil && named.Region != "" {
@@ -40,8 +40,8 @@ func FromConfig(cfg aws.Config, secret string) func(context.Context) ([]byte, er
 	}), secret)
 }
 
-// Keys returns a function that reads the current version of a secret, given by its name or ARN.
-// Its errors contain the secret's name and the service's error, and never the secret.
+// Keys returns a function that reads the current version of a secret, by its name or ARN, and returns its
+// bytes, unparsed. Also a nil client or an empty name fails only there. Errors never contain the secret.
 func Keys(client Client, secret string) func(context.Context) ([]byte, error) {
 	return func(ctx context.Context) ([]byte, error) {
 		switch v := reflect.ValueOf(client); {

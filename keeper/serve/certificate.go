@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// tlsConfig reads the certificate and its key and returns the TLS configuration. It does not
-// follow later changes of the files.
+// tlsConfig reads the files of the certificate and its key once, and returns a TLS configuration with both, for
+// TLS 1.2 or later. Unreadable files, and a key of another certificate, are errors.
 func (t TLS) tlsConfig() (*tls.Config, error) {
 	cert, err := os.ReadFile(t.Cert)
 	if err != nil {

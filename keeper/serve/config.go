@@ -168,8 +168,8 @@ func Default() Config {
 // can handle.
 const defaultLinger = Span(2 * time.Millisecond)
 
-// lingerOrDefault returns Linger if it is set, else defaultLinger, or 0 with batch metering: then the library's
-// default applies.
+// lingerOrDefault returns Linger if it is set. Otherwise it returns 2 ms, or 0 with batch metering, for which
+// package budget has its own default.
 func (c Config) lingerOrDefault() Span {
 	if c.Linger == nil && budget.Metering(c.Metering) == budget.MeteringBatch { // batch is chosen for its cost
 		return 0
@@ -188,8 +188,8 @@ func (c Config) Check() error {
 	)
 }
 
-// checkAddresses returns an error unless both addresses to listen on are host:port. The metrics'
-// address may be off.
+// checkAddresses returns an error unless Listen is host:port, and Metrics is host:port or "off". It opens no
+// listener.
 func (c Config) checkAddresses() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("listen %q is no address: write it like 127.0.0.1:8080", c.Listen)
@@ -203,8 +203,8 @@ func (c Config) checkAddresses() error {
 	return nil
 }
 
-// checkTLS returns an error if secrets would be sent unencrypted: no certificate, no proxy, and
-// an address that other machines reach.
+// checkTLS returns an error if only one of certificate and key is set. It also returns one if secrets would be
+// sent unencrypted: without certificate and proxy on an address that other machines reach.
 func (c Config) checkTLS() error {
 	switch {
 	case (c.TLS.Cert == "") != (c.TLS.Key == ""):
@@ -216,7 +216,8 @@ func (c Config) checkTLS() error {
 	return nil
 }
 
-// isLoopback reports whether an address is reachable from this machine only.
+// isLoopback reports whether the host of address, host:port, is localhost or a loopback IP. It is false for a
+// malformed address and for every other name; it resolves nothing.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -226,7 +227,8 @@ func isLoopback(address string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// checkProxies returns an error unless the trusted networks and the header of proxies are valid.
+// checkProxies returns the error of newProxies for the trusted networks and the header, or nil if both are
+// valid.
 func (c Config) checkProxies() error {
 	if _, err := newProxies(c.BehindProxy, c.ForwardedHeader); err != nil {
 		return err
@@ -244,8 +246,8 @@ func (c Config) checkOrigins() error {
 	return nil
 }
 
-// checkTimes returns an error for the first duration outside its range, and for refresh tokens
-// with a shorter life than access tokens.
+// checkTimes returns an error that names the first duration outside its range, or nil. Refresh tokens with a
+// shorter life than access tokens are an error too.
 func (c Config) checkTimes() error {
 	for _, d := range []struct {
 		name        string
@@ -272,7 +274,7 @@ func (c Config) checkTimes() error {
 	return nil
 }
 
-// checkNames returns an error for an empty issuer or audience of tokens.
+// checkNames returns an error if the issuer or the audience of tokens is empty or blank, else nil.
 func (c Config) checkNames() error {
 	for _, n := range []struct{ name, value string }{{"tokens.issuer", c.Tokens.Issuer}, {"tokens.audience", c.Tokens.Audience}} {
 		if strings.TrimSpace(n.value) == "" {
@@ -282,8 +284,8 @@ func (c Config) checkNames() error {
 	return nil
 }
 
-// checkSpool returns an error if submitted records are accepted during an outage without a spool
-// to keep them.
+// checkSpool returns an error if on_unavailable.submit is allow without a spool, because usage would be lost
+// during an outage. Otherwise it returns nil.
 func (c Config) checkSpool() error {
 	if c.Spool == "" && budget.Policy(c.OnUnavailable.Submit) == budget.Allow {
 		return errors.New("on_unavailable.submit: allow would lose usage without a spool: give --spool FILE")
@@ -291,8 +293,8 @@ func (c Config) checkSpool() error {
 	return nil
 }
 
-// checkRates returns an error for a default price with a negative rate or without a proper model
-// id.
+// checkRates returns an error for a default price with a negative rate, or with a model id that is empty or has
+// spaces around it. Otherwise it returns nil.
 func (c Config) checkRates() error {
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {
 		r := c.Prices.Default[model]
@@ -306,7 +308,8 @@ func (c Config) checkRates() error {
 	return nil
 }
 
-// defaultPrices converts the default prices of the configuration for the keeper, sorted by model.
+// defaultPrices returns the default prices of the configuration for the keeper, in µ$ per million tokens,
+// sorted by model, with the configuration as their source. It returns nil without any.
 func (c Config) defaultPrices() []prices.Price {
 	var out []prices.Price
 	for _, model := range slices.Sorted(maps.Keys(c.Prices.Default)) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// isOrigin reports whether a browser may send the text as an Origin: with the host in lower
-// case, and without the scheme's default port (RFC 6454, section 6.1).
+// isOrigin reports whether text is an origin as browsers send it: http or https and a host in lower case,
+// without path and default port.
 func isOrigin(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme+"://"+u.Host != text || text != strings.ToLower(text) {
@@ -23,9 +23,8 @@ func isOrigin(text string) bool {
 	return false
 }
 
-// allowOrigins returns a handler that adds CORS headers to next for browser pages of the given origins, and
-// answers their preflight requests itself. They may send tokens, but not provisioning keys. Without origins it
-// returns next.
+// allowOrigins returns a handler that adds CORS headers to next's answers for pages of the origins, and answers
+// their preflight requests itself. Other requests go to next unchanged. Without origins it returns next.
 func allowOrigins(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next

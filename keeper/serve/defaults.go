@@ -8,8 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// storeDefaults stores the default models and prices of the configuration where none are stored, for other
-// keepers of the tables and for commands. It logs a failure, and the keeper continues with its own.
+// storeDefaults stores the configuration's default models if the tables have none, and each default price for a
+// model without stored prices. It logs a failure and returns nothing; the keeper then still uses its own
+// defaults.
 func (s *Service) storeDefaults(ctx context.Context) {
 	err := s.storeModels(ctx)
 	if errors.Is(err, budget.ErrConflict) { // another keeper was faster, maybe with its days only
@@ -24,15 +25,16 @@ func (s *Service) storeDefaults(ctx context.Context) {
 	}
 }
 
-// warnOfDefaults logs that default models or prices could not be stored. It does nothing for a nil error.
+// warnOfDefaults logs a warning that default models or prices, as kind says, could not be stored because of
+// err. It does nothing for a nil err.
 func (s *Service) warnOfDefaults(kind string, err error) {
 	if err != nil {
 		s.parts.Logger.Warn("the default "+kind+" are not stored: other keepers of the tables, and commands, do not know them", "error", err)
 	}
 }
 
-// storeModels stores the default models of the configuration, unless it has none or models are stored. It
-// returns budget.ErrConflict if another keeper changed the settings meanwhile.
+// storeModels stores the configuration's default models in the settings. It does nothing if it has none, or if
+// any models are stored. It returns budget.ErrConflict if another caller changed the settings meanwhile.
 func (s *Service) storeModels(ctx context.Context) error {
 	if len(s.config.Defaults.Models) == 0 {
 		return nil
@@ -49,8 +51,8 @@ func (s *Service) storeModels(ctx context.Context) error {
 	return err
 }
 
-// storePrice stores a default price unless prices of its model are stored. It warns of
-// different stored prices, which the keeper follows.
+// storePrice stores a default price if its model has no stored prices. Else it changes nothing, and logs a
+// warning if the latest stored price differs, because the keeper follows that.
 func (s *Service) storePrice(ctx context.Context, price prices.Price) error {
 	stored, err := s.keeper.Prices().Get(ctx, price.Model)
 	if err == nil && len(stored) == 0 {

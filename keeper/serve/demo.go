@@ -23,8 +23,9 @@ type Demo struct {
 	Key credentials.Secret
 }
 
-// Demo creates an organisation with an app, and returns new credentials for the app and a provisioning key. The
-// tables must exist. It fails if the app has credentials already, or if a key named demo exists.
+// Demo creates the organisation and app of the demonstration, and returns new credentials of the app and a new
+// provisioning key named demo. It fails without the tables, and if those credentials or that key exist. It may
+// then have created the organisation and app.
 func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	_, err := s.keeper.Setup().PutOrg(ctx, budget.Org{
 		ID: demoOrg, Name: "Demo", Timezone: "UTC", Ordering: []string{"premium", "standard"},
@@ -50,8 +51,8 @@ func (s *Service) Demo(ctx context.Context) (Demo, error) {
 	return Demo{client, key.Secret}, err
 }
 
-// Lines returns shell commands that try the API at a URL, in order. They contain the client's secret and the
-// key in plain text.
+// Lines returns shell commands, in order, that try the API at url with curl: login, recommendation, usage,
+// totals, configuration. They contain the client's secret and the key in plain text. It runs nothing.
 func (d Demo) Lines(url string) []string {
 	app := url + "/api/v1/orgs/" + demoOrg + "/apps/" + demoApp
 	bearer := ` -H "Authorization: Bearer $TOKEN"`
@@ -67,7 +68,7 @@ func (d Demo) Lines(url string) []string {
 	}
 }
 
-// requestID returns a random UUID.
+// requestID returns a random UUID of version 4, as the id of a usage record.
 func requestID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

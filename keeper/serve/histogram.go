@@ -19,8 +19,8 @@ type histogram struct {
 	sum    float64
 }
 
-// observeDuration adds a duration to its bucket and to the sum. The caller holds the lock of the
-// metrics.
+// observeDuration counts a duration in its bucket, the first with an upper end of at least d, and adds its
+// seconds to the sum. The lock of the metrics must be held.
 func (h *histogram) observeDuration(d time.Duration) {
 	seconds := d.Seconds()
 	i, _ := slices.BinarySearch(bounds[:], seconds)
@@ -28,8 +28,8 @@ func (h *histogram) observeDuration(d time.Duration) {
 	h.sum += seconds
 }
 
-// writeText writes the histogram in the text format of Prometheus: the buckets as running sums,
-// the sum and the count.
+// writeText writes the histogram in Prometheus's text format: running counts by upper end in seconds, then sum
+// and count. labels are formatted already. It writes no help or type.
 func (h *histogram) writeText(w io.Writer, name, labels string) {
 	var sum int64
 	for i, n := range h.counts {
@@ -44,7 +44,8 @@ func (h *histogram) writeText(w io.Writer, name, labels string) {
 	fmt.Fprintf(w, "%s_count{%s} %d\n", name, labels, sum)
 }
 
-// formatLabels returns the labels of a metric from pairs of name and value, escaped.
+// formatLabels returns the labels of a metric for Prometheus's text format, such as a="1",b="2". pairs are name
+// and value in turn; values are escaped.
 func formatLabels(pairs ...string) string {
 	var out []string
 	for i := 0; i+1 < len(pairs); i += 2 {

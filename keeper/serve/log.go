@@ -28,8 +28,8 @@ type Log struct {
 	told     int64 // dropped lines that were reported, or cannot be
 }
 
-// NewLog returns a log that writes to a writer, and starts the goroutine that does so until Close. Only the log
-// may use the writer until then.
+// NewLog returns a log that writes to the writer to, and starts the goroutine that writes. Only the log may use
+// that writer until Close, which ends the goroutine.
 func NewLog(to io.Writer) *Log {
 	l := &Log{to: to, ended: make(chan struct{})}
 	l.more = sync.NewCond(&l.mu)
@@ -37,8 +37,8 @@ func NewLog(to io.Writer) *Log {
 	return l
 }
 
-// Write queues a line, or drops it. It never fails. After Close it writes directly, unless the log's reader
-// has stopped reading.
+// Write queues a copy of the line for the log's goroutine; beyond 1 MiB it drops and counts the line. It
+// returns the full length and never an error. After Close it writes directly, or drops if the reader is stuck.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *Log) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// hasEnded reports whether the writing goroutine has ended.
+// hasEnded reports whether the writing goroutine has written all queued lines after Close and ended.
 func (l *Log) hasEnded() bool {
 	select {
 	case <-l.ended:
@@ -65,8 +65,8 @@ func (l *Log) hasEnded() bool {
 	}
 }
 
-// writeLoop writes waiting lines, and notes about dropped ones, until Close; it then writes the
-// rest. It holds l.mu except while it writes.
+// writeLoop writes queued lines, with notes about dropped ones, until Close and the last line; it then closes
+// l.ended. It holds l.mu except while it writes to the writer.
 func (l *Log) writeLoop() {
 	defer close(l.ended)
 	l.mu.Lock()
@@ -88,8 +88,8 @@ func (l *Log) writeLoop() {
 	}
 }
 
-// appendDropped appends a log line with the number of lines dropped since the last such line, if
-// any. The lock must be held.
+// appendDropped appends a warning with the number of lines dropped since the last such warning, and counts them
+// as reported. Without such lines it returns lines unchanged. l.mu must be held.
 func (l *Log) appendDropped(lines []byte) []byte {
 	n := l.dropped - l.told
 	if n == 0 {
@@ -101,8 +101,8 @@ func (l *Log) appendDropped(lines []byte) []byte {
 	return about.Bytes()
 }
 
-// recordResult counts the lines of a failed write as dropped. They are not reported in the log.
-// The lock must be held.
+// recordResult records whether a write failed, for Dropped. The lines of a failed write count as dropped and as
+// reported already, so the log will not mention them. l.mu must be held.
 func (l *Log) recordResult(lines []byte, err error) {
 	l.dropping = err != nil
 	if err != nil {
@@ -111,8 +111,8 @@ func (l *Log) recordResult(lines []byte, err error) {
 	}
 }
 
-// Close writes the waiting lines, for at most patience: a blocked reader must not keep a
-// process from ending.
+// Close makes the goroutine write the queued lines and end, and waits at most patience for that, because a
+// reader may be blocked. Later lines are written directly or dropped. It leaves the writer open.
 func (l *Log) Close(patience time.Duration) {
 	l.mu.Lock()
 	l.closed = true
@@ -124,7 +124,8 @@ func (l *Log) Close(patience time.Duration) {
 	}
 }
 
-// Dropped returns the number of dropped lines, and whether the last line was dropped.
+// Dropped returns the number of lines dropped since NewLog, and whether the last line was dropped or its write
+// failed.
 func (l *Log) Dropped() (lines int64, dropping bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -53,8 +53,8 @@ type eventKey struct {
 	percent int64
 }
 
-// newMetrics starts the counters of rare events at 0. Prometheus would miss the increase of a
-// series that begins with its first event.
+// newMetrics returns the counters of a process, all at 0. It creates the series of rare events at once, because
+// Prometheus misses an increase in a series that begins with its first event. now is the clock.
 func newMetrics(now func() time.Time) *metrics {
 	results := map[string]int64{"ok": 0, "failed": 0}
 	m := &metrics{
@@ -70,8 +70,8 @@ func newMetrics(now func() time.Time) *metrics {
 // methods are the HTTP methods with their own series. A client may send any other.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodOptions}
 
-// onServed counts a response by route, method and status, with its duration, and a 429 as a
-// denial. It implements budgethttp.Options.OnServed.
+// onServed implements budgethttp.Options.OnServed: it counts a response with its duration by route, method and
+// status. It also counts a 429 as a denial, of a login or of a quota. Unusual methods count as "other".
 func (m *metrics) onServed(_ context.Context, s budgethttp.Served) {
 	key := servedKey{cmp.Or(s.Route, "none"), s.Method, s.Status}
 	if !slices.Contains(methods, s.Method) {
@@ -94,7 +94,8 @@ func (m *metrics) onServed(_ context.Context, s budgethttp.Served) {
 	}
 }
 
-// onEvent counts a threshold or a change of label.
+// onEvent counts an event of the keeper, by kind and percentage: a quota that reached a percentage, or an app
+// that changed its label.
 func (m *metrics) onEvent(e budget.Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -109,7 +110,8 @@ func resultLabel(err error) string {
 	return "ok"
 }
 
-// onSweep counts a sweep by its result. After a successful one it records the time.
+// onSweep counts a sweep of this process as ok or failed. If err is nil, it also records the present time as
+// the last sweep.
 func (m *metrics) onSweep(err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -119,15 +121,16 @@ func (m *metrics) onSweep(err error) {
 	}
 }
 
-// setLeading records whether this process holds the lease of the sweeps.
+// setLeading records, for the metrics, whether this process is the one that sweeps. It takes or releases no
+// lease.
 func (m *metrics) setLeading(leading bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.leading = leading
 }
 
-// onRefresh counts a refresh of prices by its result, and its accepted prices. After a successful
-// one it records the time and the number of held prices.
+// onRefresh counts a refresh of prices as ok or failed, and adds its accepted prices, also those before an
+// error. If err is nil, it records the time and the number of held prices.
 func (m *metrics) onRefresh(report budget.PriceReport, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -138,7 +141,7 @@ func (m *metrics) onRefresh(report budget.PriceReport, err error) {
 	}
 }
 
-// countInFlight returns next, extended by a count of the requests in progress.
+// countInFlight returns a handler that calls next and counts its running requests in m.inFlight.
 func (m *metrics) countInFlight(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.inFlight.Add(1)
@@ -150,18 +153,20 @@ func (m *metrics) countInFlight(next http.Handler) http.Handler {
 // family is the metrics of one name.
 type family struct{ name, kind, help string }
 
-// writeHead writes the help and the type of a metric, before its values.
+// writeHead writes the metric's help and type lines in Prometheus's text format, which must precede its values.
 func (f family) writeHead(w io.Writer) {
 	fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n", f.name, f.help, f.name, f.kind)
 }
 
-// writeOne writes a metric with one value and no labels.
+// writeOne writes the metric's help and type lines and its only value, without labels, in Prometheus's text
+// format.
 func (f family) writeOne(w io.Writer, value float64) {
 	f.writeHead(w)
 	fmt.Fprintf(w, "%s %s\n", f.name, strconv.FormatFloat(value, 'g', -1, 64))
 }
 
-// writeByLabel writes a metric with one line for each value of its label, sorted.
+// writeByLabel writes the metric's help and type lines, and one line for each entry of values, sorted. The keys
+// are the values of the label. Without entries it writes the two lines only.
 func writeByLabel[N int64 | float64](w io.Writer, f family, label string, values map[string]N) {
 	f.writeHead(w)
 	for _, value := range slices.Sorted(maps.Keys(values)) {
@@ -179,8 +184,8 @@ type readings struct {
 	log    int64 // dropped lines
 }
 
-// writeAll writes all metrics in the text format of Prometheus: those in r and this process's
-// own.
+// writeAll writes all metrics in Prometheus's text format: the readings r of the service's parts, and this
+// process's own counters. It locks m.mu for parts of it.
 func (m *metrics) writeAll(w io.Writer, r readings) {
 	family{"dynalimit_keeper_ready", "gauge", "1 while the keeper accepts and can serve requests."}.writeOne(w, boolValue(r.ready))
 	family{"dynalimit_keeper_requests_in_flight", "gauge", "Requests in flight."}.writeOne(w, float64(m.inFlight.Load()))
@@ -202,15 +207,16 @@ func (m *metrics) writeAll(w io.Writer, r readings) {
 	})
 }
 
-// writeQuotas writes the used percentage of quotas by label.
+// writeQuotas writes the used percentage of quotas by label. Labels beyond the maximal number of series share
+// one. It locks m.mu.
 func (m *metrics) writeQuotas(w io.Writer, percent map[string]float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	writeByLabel(w, family{"dynalimit_keeper_quota_used_percent", "gauge", "The highest use of a quota among the apps that asked here in the last ten minutes, by label."}, "label", m.quotas.boundSeries(percent))
 }
 
-// writeOwn writes this process's own counters: requests, denials, events, sweeps and refreshes.
-// It holds m.mu.
+// writeOwn writes the counters of this process: requests, denials, events, sweeps and refreshes of prices. It
+// locks m.mu meanwhile.
 func (m *metrics) writeOwn(w io.Writer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -241,8 +247,8 @@ func (m *metrics) writeOwn(w io.Writer) {
 	m.writeAge(w, "dynalimit_keeper_price_lag_seconds", "Seconds since the last refresh of prices by this process. Absent before the first.", m.refreshed)
 }
 
-// writeAge writes the time since an event in seconds, at least 0, or nothing if since is zero because it never
-// happened.
+// writeAge writes a gauge with the seconds from since to now, at least 0. If since is zero, because the event
+// never happened, it writes nothing.
 func (m *metrics) writeAge(w io.Writer, name, help string, since time.Time) {
 	if !since.IsZero() {
 		family{name, "gauge", help}.writeOne(w, max(m.now().Sub(since).Seconds(), 0))
@@ -257,8 +263,8 @@ func boolValue(yes bool) float64 {
 	return 0
 }
 
-// operationsHandler returns the handler of /metrics, /live and /ready. /ready is 503 unless
-// requests can be served.
+// operationsHandler returns the handler of /metrics, /live and /ready. The last answers 503 unless isReady, and
+// mentions dropped log lines without another status; /live always answers 200.
 func (s *Service) operationsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
@@ -282,8 +288,8 @@ func (s *Service) operationsHandler() http.Handler {
 	return mux
 }
 
-// logDropped returns the number of dropped log lines, and whether lines are being dropped. Both
-// are zero without a log.
+// logDropped returns the number of dropped log lines, and whether the last line was dropped. Without Parts.Log
+// it returns 0 and false.
 func (s *Service) logDropped() (lines int64, dropping bool) {
 	if s.parts.Log == nil {
 		return 0, false

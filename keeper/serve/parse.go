@@ -27,8 +27,8 @@ var form = yamlfile.Form{
 	Scalar: setScalar, Help: func(any) string { return "its keys below it, each indented by two spaces" },
 }
 
-// setScalar parses text into the value that to points to. It returns "", or the reason that the
-// text is invalid.
+// setScalar parses text into the Span, Micros, Metering or Policy that to points to, and returns "". For an
+// invalid text it returns the reason, and the value is wrong. It ignores pointers to other types.
 func setScalar(to any, text string) (reason string) {
 	switch to := to.(type) {
 	case *Span:
@@ -49,8 +49,8 @@ func setScalar(to any, text string) (reason string) {
 	return ""
 }
 
-// setName sets a value to text. It returns the reason if text is neither empty nor one of the
-// names.
+// setName sets *to to text. If text is neither empty nor one of names, it returns the reason for the user, else
+// "".
 func setName[T ~string](to *T, text string, names ...T) (reason string) {
 	if *to = T(text); text != "" && !slices.Contains(names, *to) {
 		return fmt.Sprintf("is %q: write one of %q", text, names)
@@ -58,9 +58,9 @@ func setName[T ~string](to *T, text string, names ...T) (reason string) {
 	return ""
 }
 
-// Parse decodes a configuration from YAML. Missing and empty keys get the value of Default. It
-// fails with yamlfile.Problems, each with the file, the line, the column and the key: for
-// unknown and duplicate keys, for values of the wrong kind, and for a second document.
+// Parse decodes a configuration from YAML over the values of Default. It fails with yamlfile.Problems, sorted
+// by place: unknown or duplicate keys, wrong values, a second document. file only names the file in them;
+// ranges are left to Check.
 func Parse(file string, text []byte) (Config, error) {
 	c := Default()
 	if r := yamlfile.DecodeFile(file, text, form, &c); len(r.Problems) > 0 {

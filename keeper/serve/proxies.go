@@ -23,8 +23,8 @@ type proxies struct {
 	header   string
 }
 
-// newProxies parses the networks of trusted proxies: prefixes or single addresses. It returns an
-// error for an unknown header, a malformed network, and a network that contains every address.
+// newProxies returns the trusted proxies: networks as prefixes or single addresses, and the header that they
+// write. It returns an error for an unknown header, a malformed network, and one that contains every address.
 func newProxies(networks []string, header string) (*proxies, error) {
 	p := &proxies{header: http.CanonicalHeaderKey(header)}
 	if p.header != forwardedFor && p.header != forwarded {
@@ -51,9 +51,9 @@ func newProxies(networks []string, header string) (*proxies, error) {
 	return p, nil
 }
 
-// clientAddress returns the address of a request: the last one on its way that is not a trusted proxy. If a
-// proxy hides its client or writes an invalid address, the proxy's address counts. It is the zero address if
-// the connection's own is unreadable.
+// clientAddress returns the client's address of a request: the nearest one on its way that is not a trusted
+// proxy. If a proxy names none or an invalid one, the proxy's own counts. An unreadable connection address
+// gives the zero address.
 func (p *proxies) clientAddress(r *http.Request) netip.Addr {
 	peer, ok := origin.ParseAddress(r.RemoteAddr)
 	if !ok {
@@ -65,8 +65,8 @@ func (p *proxies) clientAddress(r *http.Request) netip.Addr {
 	return from
 }
 
-// forwardedHops returns the addresses in the trusted header, beginning with the client. It is
-// empty without the header.
+// forwardedHops returns the addresses in the trusted header as written, from the client to the last proxy; the
+// Forwarded header's come from for=. It returns nil without the header, and validates nothing.
 func (p *proxies) forwardedHops(h http.Header) []string {
 	all := strings.Join(h.Values(p.header), ",")
 	if all == "" {
@@ -82,7 +82,8 @@ func (p *proxies) forwardedHops(h http.Header) []string {
 	return parts
 }
 
-// forNode returns the address in the for= part of one element of the header Forwarded (RFC 7239), or "".
+// forNode returns the unquoted value of for= in one element of a Forwarded header (RFC 7239), or "" without it.
+// It does not check that the value is an address.
 func forNode(element string) string {
 	for _, pair := range unquotedSplit(element, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(pair), "=")

@@ -15,8 +15,8 @@ type quotas struct {
 	own     map[string]bool
 }
 
-// boundSeries returns the percentages by label, with at most q.maximum labels of their own. It remembers those
-// labels for the life of the process. Further labels share one series with their highest percentage.
+// boundSeries returns the percentages by series of the metric. The first q.maximum labels have their own, and q
+// remembers them for the process's life. All others share "(others)" with their highest percentage.
 func (q *quotas) boundSeries(byLabel map[string]float64) map[string]float64 {
 	if q.own == nil {
 		q.own = map[string]bool{}

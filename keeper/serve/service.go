@@ -72,8 +72,8 @@ type Service struct {
 	ending                 atomic.Bool
 }
 
-// Open makes a service, stores the default models and prices that are missing in the tables, and begins to
-// listen. Call Serve or Close afterwards. After an error it has closed everything.
+// Open makes a service, stores default models and prices that the tables lack, and opens its listeners;
+// requests wait until Serve. Call Serve or Close afterwards. After an error it has closed everything.
 func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	if err := config.Check(); err != nil {
 		return nil, err
@@ -94,7 +94,8 @@ func Open(ctx context.Context, config Config, parts Parts) (*Service, error) {
 	return s, nil
 }
 
-// keeperOptions returns the options of the keeper.
+// keeperOptions returns the options for budget.New, from the configuration and the parts. Events and refused
+// usage go to the service's own log and metrics.
 func (s *Service) keeperOptions() *budget.Options {
 	p, c := s.parts, s.config
 	return &budget.Options{
@@ -104,8 +105,8 @@ func (s *Service) keeperOptions() *budget.Options {
 	}
 }
 
-// buildParts makes the keeper, the store of credentials, the limiter of failed logins and both
-// HTTP servers. It opens no listener. After an error, Close releases the parts made so far.
+// buildParts sets the service's keeper, store of credentials, limiter of failed logins, API handler and both
+// HTTP servers. It opens no listener. After an error the parts made so far remain, for Close to release.
 func (s *Service) buildParts() (err error) {
 	p, c := s.parts, s.config
 	s.keeper, err = budget.New(p.Client, p.Tables, s.keeperOptions())
@@ -143,8 +144,8 @@ func (s *Service) buildParts() (err error) {
 	return nil
 }
 
-// newServer returns an HTTP server for h with this package's time and size limits. It logs
-// connection errors at debug level.
+// newServer returns an HTTP server for h with this package's limits of time and size. It does not start it.
+// Connection errors are logged at debug level.
 func (s *Service) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
@@ -152,21 +153,23 @@ func (s *Service) newServer(h http.Handler) *http.Server {
 	}
 }
 
-// onEvent logs and counts an event.
+// onEvent counts an event of the keeper in the metrics and logs it with its organisation, app, label and
+// amounts.
 func (s *Service) onEvent(ctx context.Context, e budget.Event) {
 	s.metrics.onEvent(e)
 	s.parts.Logger.InfoContext(ctx, "keeper: "+string(e.Kind), "event_id", e.ID, "org_id", e.Org, "app_id", e.App, "label", e.Label,
 		"from", e.From, "day", e.Day, "percent", e.Percent, "spend_usd_micros", e.SpendMicros, "quota_usd_micros", e.QuotaMicros)
 }
 
-// onRefused logs spooled usage that will never be counted. It stays in a file beside the spool.
+// onRefused logs as an error spooled usage that will never be counted, with its ids and the file that keeps it.
+// It changes nothing.
 func (s *Service) onRefused(u budget.SpooledUsage, err error) {
 	s.parts.Logger.Error("keeper: spooled usage was refused", "file", s.config.Spool+".refused",
 		"org_id", u.Org, "app_id", u.App, "request_id", u.Usage.RequestID, "error", err)
 }
 
-// openListeners loads the TLS certificate, if configured, and opens the listeners of the API and
-// of the metrics. Close closes them after an error.
+// openListeners loads the TLS certificate if one is configured, and opens the listeners of the API and, unless
+// metrics are off, of the metrics. After an error those opened remain, for Close.
 func (s *Service) openListeners(ctx context.Context) (err error) {
 	if s.config.TLS.Cert != "" {
 		if s.api.TLSConfig, err = s.config.TLS.tlsConfig(); err != nil {
@@ -182,7 +185,8 @@ func (s *Service) openListeners(ctx context.Context) (err error) {
 	return err
 }
 
-// listenOn opens a TCP listener. flag is the command's flag for the address; the error names it.
+// listenOn opens a TCP listener on address, host:port. If that fails, the error says how to correct it with
+// flag, the command's flag for the address.
 func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -195,7 +199,8 @@ func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
 	return l, nil
 }
 
-// URL returns the URL of the API.
+// URL returns the URL of the API at the address of its listener: https with a certificate, else http. Open must
+// have succeeded.
 func (s *Service) URL() string {
 	scheme := "http://"
 	if s.config.TLS.Cert != "" {
@@ -212,17 +217,17 @@ func (s *Service) MetricsURL() string {
 	return "http://" + s.opsListen.Addr().String()
 }
 
-// isReady reports whether this process can serve requests; it is false once the service is ending. While
-// DynamoDB does not answer, it is true as long as the process serves some calls, from memory or into the spool,
-// because no other process is better.
+// isReady reports whether this process can serve requests, for /ready; it is false once the end has begun.
+// During an outage of DynamoDB it is true if recommendations come from memory or usage goes to the spool.
 func (s *Service) isReady() bool {
 	health, policies := s.keeper.Health(), s.config.OnUnavailable
 	serves := budget.Policy(policies.Recommend) != budget.Refuse || s.config.Spool != "" && budget.Policy(policies.Submit) != budget.Refuse
 	return !s.ending.Load() && (health.Ready || health.Open && serves)
 }
 
-// Serve serves until ctx ends, and sweeps and refreshes prices in the background if configured. Then it refuses
-// new requests, waits for pending ones, and completes pending writes. It returns nil after an orderly end.
+// Serve serves until ctx ends or a listener fails, and sweeps and refreshes prices meanwhile, if configured.
+// Then it refuses new requests, waits for pending ones and writes, at most Shutdown.Time each, and closes
+// everything. It returns nil after an orderly end.
 func (s *Service) Serve(ctx context.Context) error {
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -270,8 +275,8 @@ func (s *Service) Serve(ctx context.Context) error {
 	return err
 }
 
-// serveAPI serves the API, with TLS if it is configured, until the server is closed. It always
-// returns an error.
+// serveAPI serves the API, with TLS if it is configured, until the server is closed or its listener fails. It
+// always returns an error: http.ErrServerClosed after a close.
 func (s *Service) serveAPI() error {
 	if s.api.TLSConfig != nil {
 		return s.api.ServeTLS(s.apiListener, "", "")
@@ -279,8 +284,8 @@ func (s *Service) serveAPI() error {
 	return s.api.Serve(s.apiListener)
 }
 
-// drainRequests makes /ready answer 503, and accepts requests for Shutdown.Delay more, until load
-// balancers have noticed.
+// drainRequests makes /ready answer 503 from now on, and then waits for Shutdown.Delay, in which requests are
+// still served, until load balancers have noticed.
 func (s *Service) drainRequests() {
 	s.ending.Store(true)
 	if s.config.Shutdown.Delay > 0 {
@@ -288,8 +293,8 @@ func (s *Service) drainRequests() {
 	}
 }
 
-// shutdownAPI refuses new requests and waits for pending ones until ctx ends. It then cuts them
-// off and returns an error.
+// shutdownAPI refuses new requests and waits for pending ones. It returns nil when they end. If ctx ends first,
+// it cuts them off and returns an error.
 func (s *Service) shutdownAPI(ctx context.Context) error {
 	if err := s.api.Shutdown(ctx); err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off after %v: give them longer with --shutdown-time", time.Duration(s.config.Shutdown.Time)), s.api.Close())
@@ -297,8 +302,8 @@ func (s *Service) shutdownAPI(ctx context.Context) error {
 	return nil
 }
 
-// closeParts closes the keeper and the limiter, so that pending writes complete. It takes at most Shutdown.Time
-// from now, even if ctx has ended. It skips parts that were not made.
+// closeParts closes the keeper and the limiter, skipping those not made, and waits for their pending writes. It
+// takes at most Shutdown.Time from now, even if ctx has ended. It returns the errors of both.
 func (s *Service) closeParts(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Duration(s.config.Shutdown.Time))
 	defer cancel()
@@ -311,8 +316,8 @@ func (s *Service) closeParts(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends a service that Serve did not serve: it closes the listeners, the keeper and the limiter. Pending
-// writes complete within Shutdown.Time.
+// Close ends a service that Serve does not serve: it closes listeners, keeper and limiter, and waits up to
+// Shutdown.Time for pending writes. It returns the errors of the last two.
 func (s *Service) Close(ctx context.Context) error {
 	if s.apiListener != nil {
 		_ = s.apiListener.Close() // no request was answered yet
@@ -323,7 +328,8 @@ func (s *Service) Close(ctx context.Context) error {
 	return s.closeParts(ctx)
 }
 
-// CreateTables creates the missing tables of the keeper, and the table of the limiter of failed logins.
+// CreateTables creates the keeper's control and usage tables and the limiter's table, as far as they are
+// missing, and returns the first error.
 func (s *Service) CreateTables(ctx context.Context) error {
 	if err := s.keeper.Setup().CreateTables(ctx); err != nil {
 		return err
@@ -331,8 +337,8 @@ func (s *Service) CreateTables(ctx context.Context) error {
 	return s.parts.Repository.CreateTable(ctx)
 }
 
-// Look sends reads to the tables and returns the first error, so that wrong names and missing permissions are
-// reported before the first request.
+// Look reads from the control, usage and limits tables once each, and returns the first error, for wrong names
+// and missing permissions. It changes nothing and returns no contents.
 func (s *Service) Look(ctx context.Context) error {
 	if _, err := s.store.ListKeys(ctx); err != nil {
 		return err

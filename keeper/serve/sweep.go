@@ -14,8 +14,9 @@ import (
 // SweepLease is the name of the lease of the process that sweeps.
 const SweepLease = "keeper-sweep"
 
-// sweepIfLeader runs the keeper's sweeps while this process holds their lease, so that one process of several
-// does, and tries to get the lease otherwise, until ctx ends. It logs errors.
+// sweepIfLeader sweeps while this process holds the lease of sweeping processes, and else tries every
+// Aggregation.Every to get it, until ctx ends. It logs errors, except that another process has the lease, and
+// sets the metric.
 func (s *Service) sweepIfLeader(ctx context.Context) {
 	for {
 		err := admin.New(s.parts.Repository).Alone(ctx, SweepLease, nil, s.sweepPeriodically)
@@ -29,8 +30,8 @@ func (s *Service) sweepIfLeader(ctx context.Context) {
 	}
 }
 
-// sweepPeriodically calls the keeper's Sweep every Aggregation.Every until ctx ends, and logs errors. It
-// returns the cause of the end: another process may then take the lease.
+// sweepPeriodically calls the keeper's Sweep every Aggregation.Every until ctx ends, also after errors, and
+// counts and logs the results. It returns the cause of ctx's end. The caller must hold the lease.
 func (s *Service) sweepPeriodically(ctx context.Context) error {
 	s.metrics.setLeading(true)
 	for {
@@ -51,7 +52,7 @@ func (s *Service) sweepPeriodically(ctx context.Context) error {
 	}
 }
 
-// waitFor waits for d. It returns false if ctx ends first.
+// waitFor waits for d and returns true. It returns false at once if ctx ends first.
 func waitFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -63,7 +64,8 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// refreshPrices imports prices periodically until ctx ends, and logs and counts the results.
+// refreshPrices imports prices from Parts.Prices periodically until ctx ends, and counts and logs the results.
+// If the refresher cannot be made, it logs that and returns at once.
 func (s *Service) refreshPrices(ctx context.Context) {
 	r, err := pricefeed.New(s.keeper.Prices(), s.parts.Prices, &pricefeed.Options{
 		Providers: s.config.Prices.Refresh.Providers, Every: time.Duration(s.config.Prices.Refresh.Every), Logger: s.parts.Logger,

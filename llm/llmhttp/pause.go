@@ -36,9 +36,9 @@ type pause struct {
 	caller string // that one is of
 }
 
-// awaitPause waits for the end of a pause of the call's credential or entity, with up to a quarter of jitter.
-// If that exceeds Options.Wait or the context's deadline, it returns a *llm.DeniedError at once. It returns
-// ctx's error if ctx ends meanwhile.
+// awaitPause waits while calls with a's credential and model are paused, for all entities or for a's, with up
+// to a quarter of jitter. It returns a *llm.DeniedError at once if its waits together would exceed Options.Wait
+// or the context's deadline, and ctx's error if ctx ends.
 func (p *pauses) awaitPause(a *attempt) error {
 	for waited := time.Duration(0); ; {
 		left := p.pauseLeft(a)

@@ -139,8 +139,8 @@ func (g *gateway) recordSettlement(s llm.Settled) {
 	}
 }
 
-// next gives the provider the answers to the next calls, from the body of a request. It answers 400 to a
-// malformed one.
+// next gives the provider the answers to the next calls, from the JSON array in the body of a request. It
+// answers 400 to a malformed one.
 func (g *gateway) next(w http.ResponseWriter, r *http.Request) {
 	var answers []llmtest.Answer
 	if err := json.NewDecoder(r.Body).Decode(&answers); err != nil {

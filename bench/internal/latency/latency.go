@@ -21,7 +21,7 @@ type Histogram struct{ h *hdrhistogram.Histogram }
 // New returns an empty histogram.
 func New() Histogram { return Histogram{hdrhistogram.New(least, most, digits)} }
 
-// Record counts d. A value outside the span counts at its end.
+// Record counts d in microseconds. Below 1 µs it counts as that, above 10 minutes as these.
 func (h Histogram) Record(d time.Duration) {
 	// A value in the span is always recorded.
 	_ = h.h.RecordValue(max(least, min(most, d.Microseconds())))
@@ -59,7 +59,7 @@ func (h Histogram) Export() Counts {
 	return Counts{counts}
 }
 
-// Import returns the exported histogram.
+// Import returns a histogram with the counts that Export returned, possibly in another process.
 func Import(c Counts) Histogram {
 	whole := New().h.Export()
 	copy(whole.Counts, c.Counts)

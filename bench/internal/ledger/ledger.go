@@ -63,8 +63,8 @@ type Account struct {
 	Lost int64
 }
 
-// Between returns the account of a limit from its item start at the instant from to its item end at the
-// instant to (ms). Its burst and rate must not have changed.
+// Between returns the account of a limit, in millitokens, from its entry start to its entry end. The instants
+// from and to, in Unix ms, belong to start and end. It fails if burst or rate changed.
 func Between(start, end Entry, from, to int64) (Account, error) {
 	if start.Rate != end.Rate {
 		return Account{}, fmt.Errorf("the limit changed from %+v to %+v", start.Rate, end.Rate)

@@ -27,7 +27,7 @@ import (
 // Values are the results of a run, by unit.
 type Values map[string]float64
 
-// Report reports values as the metrics of a benchmark, and removes the time.
+// Report reports each value as a metric of a benchmark, under its unit, and hides the time (ns/op).
 func Report(b *testing.B, values Values) {
 	b.Helper()
 	b.ReportMetric(0, "ns/op")
@@ -47,7 +47,8 @@ func Ratio[N int64 | float64](n, of N) float64 {
 	return float64(n) / float64(of)
 }
 
-// RunVirtual runs f in a synctest bubble, where time passes as soon as all goroutines wait.
+// RunVirtual runs f once in a synctest bubble, where time passes as soon as all goroutines wait, and returns
+// f's error. It clears the flag test.skip, and fails if the bubble's test fails or is skipped.
 func RunVirtual(f func(ctx context.Context) error) (err error) {
 	ran := false
 	test := testing.InternalTest{Name: "virtual", F: func(t *testing.T) {

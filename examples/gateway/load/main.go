@@ -116,8 +116,8 @@ func resident(pid int) (kib int) {
 	return kib
 }
 
-// openStream makes one streaming call and reads it to the end. It calls opened at the response's
-// headers. It returns the time until then, and the status or failure.
+// openStream makes one streaming call and reads it to the end. It calls opened after the response's headers or
+// a failed request. It returns the time until then, and the status or a word for the failure.
 func openStream(ctx context.Context, url, key, model string, opened func()) (first time.Duration, how string) {
 	began := time.Now()
 	body := `{"model":"` + model + `","stream":true,"max_tokens":20,"messages":[{"role":"user","content":"Hi"}]}`

@@ -35,9 +35,9 @@ func main() {
 	}
 }
 
-// checkProse counts the comments and pages below the working directory and compares them with the figures; with
-// write it lowers the figures first. With a folder in show it only lists the abstract sentences and names
-// there.
+// checkProse counts the comments and pages below the working directory, prints the totals to out, and fails for
+// a share above its figure. With write it lowers the figures first. With a folder in show it only lists the
+// abstract sentences and names there.
 func checkProse(out io.Writer, write bool, show string) error {
 	if show != "" {
 		_, found, err := countTree(os.DirFS(show))

@@ -75,7 +75,8 @@ func printCounts(out io.Writer, counts []Count, figures figures) {
 // figures are the upper bounds of the counts.
 type figures map[string]int
 
-// parseFigures reads lines of a name and a number. Lines that begin with # are comments.
+// parseFigures parses lines of a name and a number. It skips empty lines and lines that begin with #. It fails
+// for any other line, and for a repeated name.
 func parseFigures(text string) (figures, error) {
 	f := figures{}
 	for line := range strings.Lines(text) {

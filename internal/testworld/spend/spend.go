@@ -199,7 +199,7 @@ func (w *World) spendUntil(ctx context.Context, to time.Time) {
 	w.CloseHours(ctx)
 }
 
-// ListKeys returns the keys that call, each with its team and organisation.
+// ListKeys returns the ids of all keys that call, each as key, team and organisation.
 func ListKeys() (keys [][3]string) {
 	for _, o := range orgs {
 		for _, team := range o.teams {
@@ -240,7 +240,8 @@ func (w *World) CallNow(entity string, cost float64) {
 	w.makeCall(w.t.Context(), entity, Models[0], cost)
 }
 
-// FollowStream adds the new records of the stream to usage. An error fails the test.
+// FollowStream adds the records of the stream since its last call to usage, and remembers the last ones. An
+// error fails the test.
 func (w *World) FollowStream(ctx context.Context) {
 	streams := w.DB.StreamsClient()
 	described, err := streams.DescribeStream(ctx, &dynamodbstreams.DescribeStreamInput{StreamArn: w.stream})
@@ -272,8 +273,9 @@ func (w *World) FollowStream(ctx context.Context) {
 	}
 }
 
-// CloseAlerts marks the stored alerts as delivered two minutes after their decision, but the newest three, and every ninth
-// as given up, after it added one of a hostile limit and the longest id. It returns their number.
+// CloseAlerts first stores one more alert, with a hostile limit and the longest id. It then marks all alerts
+// but the newest three as delivered two minutes after their decision, or every ninth as given up. It returns
+// the number of all stored alerts.
 func (w *World) CloseAlerts() int {
 	ctx := w.t.Context()
 	out, err := w.DB.Client().Scan(ctx, &dynamodb.ScanInput{TableName: aws.String("limits")})
@@ -288,19 +290,19 @@ func (w *World) CloseAlerts() int {
 	}
 	hostile := all[0]
 	hostile.Entity, hostile.Limit, hostile.At = "globex."+strings.Repeat("x", 249), Hostile, w.Now().Add(-30*time.Hour)
-	w.write(hostile.Key(), hostile.Put())
+	w.updateItem(hostile.Key(), hostile.Put())
 	all = append(all, hostile)
 	slices.SortFunc(all, func(x, y schema.Alert) int {
 		return cmp.Or(x.At.Compare(y.At), strings.Compare(x.Key().PK+x.Key().SK, y.Key().PK+y.Key().SK))
 	})
 	for i := range all[:max(0, len(all)-3)] {
-		w.write(all[i].Key(), all[i].Close(all[i].At.Add(2*time.Minute), i%9 != 4))
+		w.updateItem(all[i].Key(), all[i].Close(all[i].At.Add(2*time.Minute), i%9 != 4))
 	}
 	return len(all)
 }
 
-// write updates an item by a statement.
-func (w *World) write(key schema.Key, st schema.Statement) {
+// updateItem updates an item of the table by a statement. An error fails the test.
+func (w *World) updateItem(key schema.Key, st schema.Statement) {
 	_, err := w.DB.Client().UpdateItem(w.t.Context(), &dynamodb.UpdateItemInput{
 		TableName: aws.String("limits"), Key: key.Attributes(), UpdateExpression: &st.Update, ConditionExpression: &st.Condition,
 		ExpressionAttributeNames: st.Names, ExpressionAttributeValues: st.Values,

@@ -18,22 +18,23 @@ type Life struct {
 	closed bool
 }
 
-// New begins a life. It starts no goroutine.
+// New returns a Life that is open, has no tasks, and has a context of its own. It starts no goroutine.
 func New() *Life {
 	l := &Life{closing: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
 
-// Context returns the context for writes. It outlives the caller's context and ends with
-// Cancel.
+// Context returns the context for background writes. It does not depend on a caller's context, and only Cancel
+// ends it; Close does not.
 func (l *Life) Context() context.Context { return l.ctx }
 
-// Cancel cancels Context, which ends the remaining tasks.
+// Cancel ends the context of Context, so that running tasks stop early. It does not wait for them, and Begin
+// still works.
 func (l *Life) Cancel() { l.cancel() }
 
-// Close prevents further tasks, except those of the closing, and closes the channel of Closing. Running tasks
-// go on. Call it once: a second call panics.
+// Close makes Begin refuse further tasks, except with atClose, and closes the channel of Closing. Running tasks
+// go on, and Context stays valid. A second call panics.
 func (l *Life) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -54,8 +55,8 @@ func (l *Life) Closed() bool {
 	}
 }
 
-// Begin registers a task, which must call Done at its end. It returns false after Close, unless atClose is
-// true, for a task that belongs to the closing.
+// Begin counts a task as running, for Wait, and returns true; the task must call Done at its end. After Close
+// it returns false and counts nothing, unless atClose is true.
 func (l *Life) Begin(atClose bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,8 +67,9 @@ func (l *Life) Begin(atClose bool) bool {
 	return true
 }
 
-// Done ends a task that Begin registered.
+// Done counts one task, which Begin has counted, as ended. The last one wakes the callers of Wait.
 func (l *Life) Done() { l.tasks.Done() }
 
-// Wait blocks until all tasks have ended.
+// Wait blocks until all tasks that Begin counted have called Done. It does not stop them and does not prevent
+// further ones.
 func (l *Life) Wait() { l.tasks.Wait() }

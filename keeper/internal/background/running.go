@@ -10,7 +10,7 @@ type Running struct {
 	ended chan struct{} // closed when n falls to zero
 }
 
-// Add counts n tasks as running.
+// Add raises the number of running tasks by n, which Wait waits for. It may be called while Wait blocks.
 func (r *Running) Add(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,7 +29,7 @@ func (r *Running) Done() {
 	}
 }
 
-// Wait blocks until no work is running.
+// Wait blocks until the number of running tasks is 0. It returns at once if no task runs.
 func (r *Running) Wait() {
 	for {
 		r.mu.Lock()

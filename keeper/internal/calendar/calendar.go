@@ -12,7 +12,7 @@ import (
 // Calendar is the days of one time zone. The zero value is the calendar of UTC.
 type Calendar struct{ zone *time.Location }
 
-// Check returns an error if zone is not the name of a known time zone.
+// Check returns nil if calendar.LoadZone accepts zone as the name of a time zone, else the error of LoadZone.
 func Check(zone string) error {
 	_, err := calendar.LoadZone(zone)
 	return err
@@ -36,13 +36,15 @@ func (c Calendar) location() *time.Location {
 	return c.zone
 }
 
-// Day returns the local date at t, as text such as 20260123.
+// Day returns the date of the instant t in the calendar's time zone, as text such as 20260123.
 func (c Calendar) Day(t time.Time) string { return dateIn(t, c.location()) }
 
-// NextDay returns the first instant of the day after t, when quotas are full again.
+// NextDay returns the first instant of the date after t's date in the calendar's time zone, when quotas are
+// full again.
 func (c Calendar) NextDay(t time.Time) time.Time { return calendar.NextDate(t, c.location()) }
 
-// End returns the first instant after the day, or the zero time for an invalid day.
+// End returns the first instant after the day, a text such as 20260123, in the calendar's time zone. For an
+// invalid day it returns the zero time.
 func (c Calendar) End(day string) time.Time {
 	noon, err := time.ParseInLocation(dayLayout+"15", day+"12", c.location())
 	if err != nil {

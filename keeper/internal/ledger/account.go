@@ -19,8 +19,8 @@ type Account struct {
 	Keep   int    // days until its items expire
 }
 
-// NewSubmission makes the operation that counts a record on the account, and its cost under each tag. late
-// means that the day's total may be stored already.
+// NewSubmission returns an operation that counts the record r, and its cost under each tag, by name and value.
+// It writes nothing and leaves r unchanged. late marks the day's stored total as reopened by the write.
 func (a Account) NewSubmission(r Record, tags map[string]string, late bool) *Operation {
 	o := a.baseOperation(late)
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
@@ -31,9 +31,9 @@ func (a Account) NewSubmission(r Record, tags map[string]string, late bool) *Ope
 	return o
 }
 
-// NewAdjustment makes the operation that applies an audited credit or charge to the account. It has a queue of
-// its own, because it also needs the control table: while that table does not answer, calls must not wait
-// behind it.
+// NewAdjustment returns an operation that applies a credit or charge to the account; it writes nothing. late is
+// as for NewSubmission. Its lane is not the lane of calls, which must not wait while the control table is
+// silent.
 func (a Account) NewAdjustment(adj Adjustment, late bool) *Operation {
 	o := a.baseOperation(late)
 	o.lane += "##adjust"
@@ -42,8 +42,8 @@ func (a Account) NewAdjustment(adj Adjustment, late bool) *Operation {
 	return o
 }
 
-// baseOperation returns an operation on the account's counter, without a record or an adjustment. late means
-// that the day's total may be stored already: the write then marks it as reopened.
+// baseOperation returns an operation that debits the counter of the account's label and day, still without a
+// record or an adjustment. With late, its write marks the stored total of the day as reopened.
 func (a Account) baseOperation(late bool) *Operation {
 	o := newOperation()
 	o.day, o.expires = a.Day, expirySeconds(a.Day, a.Keep)
@@ -55,20 +55,21 @@ func (a Account) baseOperation(late bool) *Operation {
 	return o
 }
 
-// expirySeconds returns the expiry of a day's items in unix seconds. It is keepDays and two days
-// after the day, which is a day after the last time zone has passed that date.
+// expirySeconds returns the expiry of the items of a day, in Unix seconds: noon UTC, keepDays and two days
+// after the day. day must be valid.
 func expirySeconds(day string, keepDays int) int64 {
 	noon, _ := calendar.ParseDay(day) // validated before
 	return noon.AddDate(0, 0, keepDays+2).Unix()
 }
 
-// tagDebit returns the debit that adds a record's cost to the counter of one value of a tag. That counter
-// counts no tokens.
+// tagDebit returns the debit of the account's day for one value of a tag, such as name "team" and value
+// "search". It adds only money and requests, no tokens.
 func (a Account) tagDebit(name, value string) Debit {
 	return Debit{PK: TagPartition(a.Scope, name), Prefix: tagPrefix(a.Day, value), Shards: a.Shards, Bare: true}
 }
 
-// LabelDay returns the key of the counter of a label's day, without a shard.
+// LabelDay returns the key that identifies the counter of a scope's label on a day. It has no shard number, so
+// it is not the key of an item.
 func LabelDay(scope, label, day string) store.Key {
 	return store.Key{PK: LabelPartition(scope, label), SK: dayPrefix(day)}
 }

@@ -21,12 +21,14 @@ type Adjustment struct {
 	writer string
 }
 
-// itemKey returns the key of the adjustment's audit item in the usage table. It contains no day.
+// itemKey returns the key in the usage table of the adjustment's own item, which proves that it was applied. It
+// contains organisation, app and id, but no day.
 func (a *Adjustment) itemKey(org string) store.Key {
 	return store.Key{PK: AuditPartition(org), SK: AuditKey(a.App) + a.ID}
 }
 
-// encodeItem returns the audit item of the adjustment under key, without a time to live.
+// encodeItem returns a new item under key with the adjustment's id, reason, label, day, app, writer, amount and
+// time. It lacks AnyDay, Event and a time to live.
 func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	item := key.Attributes()
 	for name, v := range map[string]string{
@@ -39,8 +41,8 @@ func (a *Adjustment) encodeItem(key store.Key) store.Item {
 	return item
 }
 
-// DecodeAdjustment decodes the audit item of an applied adjustment, without AnyDay and Event, which the item
-// does not have. The result is not nil, even with an error.
+// DecodeAdjustment decodes an adjustment's stored item; AnyDay and Event, which are not stored, stay unset. For
+// a malformed attribute it returns the rest with an error. The result is never nil.
 func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	var d store.Decoder
 	return &Adjustment{
@@ -50,8 +52,8 @@ func DecodeAdjustment(item store.Item) (*Adjustment, error) {
 	}, d.Err
 }
 
-// isRepeatOf reports whether the adjustment requests the same change as stored: the same label, amount and
-// reason, and the same day unless AnyDay is set.
+// isRepeatOf reports whether the adjustment has the label, amount and reason of stored, and also its day,
+// unless AnyDay is set. It does not compare ids.
 func (a *Adjustment) isRepeatOf(stored *Adjustment) bool {
 	return a.Label == stored.Label && a.Change == stored.Change && a.Reason == stored.Reason && (a.AnyDay || a.Day == stored.Day)
 }

@@ -45,15 +45,15 @@ type Board struct {
 	wroteSince bool // this process wrote since the last query began
 }
 
-// newBoard makes an empty board of a scope. It draws a random age for renewals, so that boards with a common
-// first read do not renew together. It sends no request.
+// newBoard returns an empty board of a scope and does not cache it. It draws the age for renewals at random,
+// between 3/5 and 4/5 of Ledger.Fresh. It sends no request.
 func newBoard(l *Ledger, scope string) *Board {
 	fifth := l.Fresh / 5
 	return &Board{l: l, Scope: scope, renewAfter: l.Fresh - fifth - rand.N(fifth+1), rows: map[store.Key]map[store.Key]Counter{}, own: map[store.Key]*ownAmount{}}
 }
 
-// addOwnWrite adds a write of this process, which the store has acknowledged, to the board's spend, so that
-// lookups include it before the next query.
+// addOwnWrite adds the amounts of an acknowledged write of this process to the board, so that its sums contain
+// them before the next query. It changes the board's Stand and makes HasNewWrites true.
 func (b *Board) addOwnWrite(o *Operation) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,9 +71,9 @@ func (b *Board) addOwnWrite(o *Operation) {
 // Stand identifies the state of a board. Another Stand may mean other sums.
 type Stand struct{ version, notes int64 }
 
-// KnownStand returns the version of the board's sums without a query. fresh is false if they are too old; a
-// fresh result counts as a lookup in the cache. ends is true once if the caller must call Renew in the
-// background.
+// KnownStand returns the state of the board's sums without a query. fresh is true if they may be used; that
+// counts as a lookup in the cache. If ends is true, the caller must call Renew in the background; only one
+// caller gets true.
 func (b *Board) KnownStand() (stand Stand, fresh, ends bool) {
 	stand, ends = b.Stand()
 	b.mu.Lock()
@@ -85,8 +85,8 @@ func (b *Board) KnownStand() (stand Stand, fresh, ends bool) {
 	return stand, fresh, ends
 }
 
-// Stand returns the version of the board's sums. ends is true once for sums that will soon be too old: the
-// caller must then call Renew in the background.
+// Stand returns the state of the board's sums without a query, at any age. If ends is true, fresh sums will
+// soon expire and the caller must call Renew in the background; only one caller gets true.
 func (b *Board) Stand() (stand Stand, ends bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,22 +96,24 @@ func (b *Board) Stand() (stand Stand, ends bool) {
 	return Stand{b.version, b.writes}, ends
 }
 
-// isFresh reports whether the last query began less than Ledger.Fresh ago. It is false if the clock has been
-// set back since. b.mu must be held.
+// isFresh reports whether the last successful query began less than Ledger.Fresh ago. It is false before the
+// first query, and if the clock has been set back to before it. b.mu must be held.
 func (b *Board) isFresh() bool {
 	age := b.l.Now().Sub(b.fetched)
 	return age >= 0 && age < b.l.Fresh
 }
 
-// markGone marks the board as dropped: the ledger makes a new board for the scope.
+// markGone marks the board as evicted from the ledger's cache. KnownStand then never reports fresh sums,
+// because new writes go to another board.
 func (b *Board) markGone() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.gone = true
 }
 
-// Renew queries the store for n, however fresh the board is, or joins the query in flight, and waits for the
-// answer. It returns the board's version, which increases with every query.
+// Renew queries the store for n, or joins the query in flight, which may be for another need, and waits for it.
+// It returns the board's version, which rises with each successful query. A failed query leaves the sums
+// unchanged.
 func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	b.mu.Lock()
 	flight, err := b.startQuery(n, false)
@@ -124,9 +126,9 @@ func (b *Board) Renew(ctx context.Context, n Need) (version int64, err error) {
 	return b.version, err
 }
 
-// EnsureFresh queries the store for the sums that n names, unless the board has them and they are younger than
-// Ledger.Fresh. With force it also queries if this process has written since the last query. It counts the call
-// as a lookup and runs one query at a time; after a failed one the earlier sums stay usable.
+// EnsureFresh queries the store unless the board has the sums for n, younger than Ledger.Fresh. With force it
+// also queries if this process has written since the last query, even while the keeper closes. It counts one
+// lookup, and keeps the old sums after a failure.
 func (b *Board) EnsureFresh(ctx context.Context, n Need, force bool) error {
 	asked := b.l.Now()
 	for first := true; ; first = false {
@@ -149,8 +151,9 @@ func (b *Board) EnsureFresh(ctx context.Context, n Need, force bool) error {
 	}
 }
 
-// awaitQuery waits until flight closes and returns the query's error. It fails earlier if ctx
-// ends or the table counts as down.
+// awaitQuery waits until the query closes flight, and returns the query's error. It returns a
+// *fault.UnavailableError earlier if ctx ends or the usage table does not answer for long; the query then
+// continues.
 func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	select {
 	case <-flight:
@@ -164,9 +167,9 @@ func (b *Board) awaitQuery(ctx context.Context, flight <-chan struct{}) error {
 	return b.lastErr
 }
 
-// beginQuery returns the channel of the query in flight, or starts a query. It returns nil if the board already
-// has fresh sums for n; with force only if this process has not written since. It returns ErrClosed while the
-// keeper closes, unless force is true.
+// beginQuery returns nil if the board has fresh sums for n; with force only if this process has not written
+// since. Else it starts a query or joins the one in flight, and returns its channel. Without force it returns
+// ErrClosed while the keeper closes.
 func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -176,8 +179,8 @@ func (b *Board) beginQuery(n Need, force bool) (<-chan struct{}, error) {
 	return b.startQuery(n, force)
 }
 
-// startQuery returns the channel of the query in flight, or starts one for n. It returns ErrClosed while the
-// keeper closes, unless atClose is true. b.mu must be held.
+// startQuery returns a channel that closes at the end of the query in flight, or of a new one for n. After
+// Close it starts none and returns ErrClosed, unless atClose is true. b.mu must be held.
 func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	if b.query == nil {
 		b.want = n.merge(b.want)
@@ -190,8 +193,9 @@ func (b *Board) startQuery(n Need, atClose bool) (<-chan struct{}, error) {
 	return b.query, nil
 }
 
-// ReadSums calls EnsureFresh, and reports in known whether the board's sums can be used. While the store cannot
-// be reached, sums of an earlier day can be. version increases with every query.
+// ReadSums calls EnsureFresh and returns its error, and a version that rises with each successful query. known
+// reports whether the board's sums serve n, also after a failure; during an outage sums of an earlier day serve
+// too.
 func (b *Board) ReadSums(ctx context.Context, n Need, force bool) (version int64, known bool, err error) {
 	err = b.EnsureFresh(ctx, n, force)
 	b.mu.Lock()
@@ -203,7 +207,8 @@ func (b *Board) ReadSums(ctx context.Context, n Need, force bool) (version int64
 // outdateAfter is the minimal age of the last query for MarkStale to have an effect.
 const outdateAfter = 500 * time.Millisecond
 
-// MarkStale makes the next EnsureFresh query the store, unless the last query is younger than outdateAfter.
+// MarkStale makes the cached sums count as expired, so that the next lookup queries the store. It does nothing
+// if the last query began less than outdateAfter ago.
 func (b *Board) MarkStale() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -212,16 +217,16 @@ func (b *Board) MarkStale() {
 	}
 }
 
-// HasNewWrites reports whether this process has written to the scope since the last query began, so that a
-// query would find more spend.
+// HasNewWrites reports whether this process has written to the scope since the last query began, or that query
+// failed. A query may then find more spend.
 func (b *Board) HasNewWrites() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.wroteSince
 }
 
-// runQuery queries the store for n, and then closes flight, which its callers wait for. A failure sets
-// b.lastErr and keeps the earlier sums.
+// runQuery queries the store for n within WriteTimeout, merges the rows into the board, and raises its version.
+// A failure sets lastErr and keeps the sums. At the end it closes flight and ends the query's background task.
 func (b *Board) runQuery(n Need, flight chan struct{}) {
 	defer b.l.Life.Done()
 	ctx, cancel := context.WithTimeout(b.l.Life.Context(), WriteTimeout)
@@ -255,8 +260,8 @@ func (b *Board) runQuery(n Need, flight chan struct{}) {
 	close(flight)
 }
 
-// mergeRows replaces the board's counters by the rows of a query, but keeps a counter that has more writes
-// than its row. It drops own writes that the rows include.
+// mergeRows replaces the board's counters by rows, but keeps a cached counter with more writes than its row; it
+// changes rows. It drops own writes from before the query, which rows contain. b.mu must be held.
 func (b *Board) mergeRows(rows map[store.Key]map[store.Key]Counter) {
 	for ref, shards := range rows {
 		for key, old := range b.rows[ref] {

@@ -31,15 +31,16 @@ type Closings struct {
 	Found []Closing // totals ready to be stored
 }
 
-// CollectClosings returns a Closings with found. It drops empty days before since.
+// CollectClosings returns a new Closings with the found totals, as Add keeps them. It leaves out totals without
+// writes of days before since.
 func CollectClosings(since string, found []Closing) *Closings {
 	c := &Closings{since: since}
 	c.Add(found...)
 	return c
 }
 
-// Add adds totals that may be stored, except empty ones of days before the first. Of very many it keeps the
-// newest.
+// Add adds totals to c.Found, except those without writes of days before c.since. When c.Found reaches four
+// times MaxClosings, it drops all but the newest MaxClosings.
 func (c *Closings) Add(found ...Closing) {
 	for _, f := range found {
 		if f.sum.Writes == 0 && f.day < c.since {
@@ -51,7 +52,7 @@ func (c *Closings) Add(found ...Closing) {
 	}
 }
 
-// newestClosings sorts found in place, the newest day first, and returns its first MaxClosings
+// newestClosings sorts found in place, the newest day first, and returns at most its first MaxClosings
 // elements. The result shares found's memory.
 func newestClosings(found []Closing) []Closing {
 	slices.SortFunc(found, func(a, b Closing) int {
@@ -60,8 +61,9 @@ func newestClosings(found []Closing) []Closing {
 	return found[:min(len(found), MaxClosings)]
 }
 
-// StoreTotalsLater stores the newest MaxClosings of c's totals in the background after a read. It does nothing
-// if too many reads do so already, or after Close: the next read finds the totals again.
+// StoreTotalsLater starts a background task that stores c's totals, at most the newest MaxClosings, and logs
+// errors. It does nothing if four such tasks run, or after Close: the next read finds the totals again. It
+// sorts c.Found.
 func (l *Ledger) StoreTotalsLater(c *Closings) {
 	list := newestClosings(c.Found)
 	if len(list) == 0 {
@@ -87,8 +89,8 @@ func (l *Ledger) StoreTotalsLater(c *Closings) {
 	}()
 }
 
-// CloseAll stores the totals of closed days, several at a time. It tries all, logs each error, and returns one
-// of them. The next read finds a failed total again.
+// CloseAll stores the given totals of ended days, several at a time. It tries all, logs each error, and returns
+// one of the errors or nil. A total that another write has overtaken is skipped without an error.
 func (l *Ledger) CloseAll(ctx context.Context, list []Closing) error {
 	var failed atomic.Pointer[error]
 	_ = store.Each(ctx, slices.Values(list), func(ctx context.Context, c Closing) error {

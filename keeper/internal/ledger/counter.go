@@ -11,7 +11,7 @@ var TokenClasses = [...]string{"input", "cache_read", "cache_write_5m", "cache_w
 // Tokens is numbers of tokens by class.
 type Tokens [len(TokenClasses)]int64
 
-// add returns the sum of both, class by class. It leaves t unchanged.
+// add returns the sums of the token numbers of t and o, class by class. It leaves t and o unchanged.
 func (t Tokens) add(o Tokens) Tokens {
 	for i := range t {
 		t[i] += o[i]
@@ -28,10 +28,12 @@ type Counter struct {
 	Requests int64       // calls
 }
 
-// Spend returns the charges minus the credits, as an exact amount of money.
+// Spend returns the counter's charges minus its credits, in pico-dollars. It is negative if the credits are
+// larger.
 func (r Counter) Spend() money.Picos { return r.Cost.Sub(r.credit) }
 
-// Add returns the sum of two counters.
+// Add returns a counter with the sums of all numbers of r and o: writes, charges, credits, tokens and requests.
+// It leaves r and o unchanged.
 func (r Counter) Add(o Counter) Counter {
 	return Counter{
 		Writes: r.Writes + o.Writes, Cost: r.Cost.Add(o.Cost), credit: r.credit.Add(o.credit),
@@ -47,5 +49,6 @@ type Debit struct {
 	Bare   bool   // counts money only. The label's day also counts tokens
 }
 
-// counterKey returns the key of the counter, without its shard.
+// counterKey returns the partition and the prefix of sort keys of the debited counter as a key. It identifies
+// the counter, but is not the key of an item.
 func (d Debit) counterKey() store.Key { return store.Key{PK: d.PK, SK: d.Prefix} }

@@ -27,10 +27,9 @@ type Days struct {
 	Complete []Closing                     // days that have ended and have no stored total yet
 }
 
-// SumDays reads sums by day and label, from closed totals where they exist and from shards
-// otherwise. It writes nothing. It returns the totals to store with the sums, even with an
-// error. If a page cannot be read, SumDays returns an error: it never returns a sum that is too
-// small.
+// SumDays returns a scope's sums by day and label: from stored totals, also of further labels, or else from the
+// shards of labels. Complete lists totals of cal's ended days that are not stored yet, also with an error. It
+// writes nothing, and without an error no sum is too small.
 func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope string, labels map[string]bool, from, to string) (Days, error) {
 	totals, err := l.readClosed(ctx, scope, from, to)
 	if err != nil {
@@ -68,8 +67,8 @@ func (l *Ledger) SumDays(ctx context.Context, cal calendar.Calendar, scope strin
 	return out, err
 }
 
-// addSummed adds the sum of a day that was added up from its shards. over means that the day's total can be
-// stored.
+// addSummed sets the sum of c's day and label in d.Rows. If over is true, the day's total can be stored, and c
+// is appended to d.Complete.
 func (d *Days) addSummed(c Closing, over bool) {
 	d.Rows[c.day][c.label] = c.sum
 	if over {
@@ -77,7 +76,8 @@ func (d *Days) addSummed(c Closing, over bool) {
 	}
 }
 
-// firstOpen returns the first day of a label without a stored total, or "" if every day has one.
+// firstOpen returns the first of the days from one to another without a stored total of the label, or with a
+// reopened one. It returns "" if every day has a total.
 func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	for day := from; day <= to; day = calendar.AddDays(day, 1) {
 		if !totals[store.Key{PK: day, SK: label}].closed {
@@ -87,8 +87,8 @@ func firstOpen(totals map[store.Key]closedDay, label, from, to string) string {
 	return ""
 }
 
-// sumShards reads the counters of a partition from one day to another, all shards, and sums them
-// by day.
+// sumShards reads all shards of the counters in the partition pk, for the days from one to another, and returns
+// their sums by day. Days without counters have no entry.
 func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string]Counter, error) {
 	sums := map[string]Counter{}
 	err := l.ReadShards(ctx, pk, "DAY#"+from, "DAY#"+to+"~", nil, func(key store.Key, row Counter) {
@@ -98,8 +98,8 @@ func (l *Ledger) sumShards(ctx context.Context, pk, from, to string) (map[string
 	return sums, err
 }
 
-// readClosed reads the stored totals of a scope's days from one to another, with the marks of reopened ones.
-// Each key of the result has the day as its PK and the label as its SK.
+// readClosed reads the stored totals of a scope's days from one to another. Each key of the result has the day
+// as its PK and the label as its SK. A reopened day has closed false and its number of reopenings.
 func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[store.Key]closedDay, error) {
 	totals := map[store.Key]closedDay{}
 	err := l.Store.Query(ctx, l.Store.Usage, closedPK(scope), from, to+"~", func(item store.Item) error {
@@ -116,8 +116,8 @@ func (l *Ledger) readClosed(ctx context.Context, scope, from, to string) (map[st
 	return totals, err
 }
 
-// closeDay stores the total of a label's day, sum. It does nothing, without an error, if a later total is
-// stored, or if a late write has reopened the day since the read of seen, its stored total.
+// closeDay stores sum as the total of the label's day, with a time to live. It does nothing, without an error,
+// if a later total is stored, or if a late write reopened the day after the read of seen.
 func (l *Ledger) closeDay(ctx context.Context, scope, day, label string, sum Counter, seen closedDay) error {
 	names := map[string]string{"#re": attrReopened, "#c": attrCost, "#cr": attrCredit}
 	values := store.Item{":c": store.Picos(sum.Cost), ":cr": store.Picos(sum.credit)}

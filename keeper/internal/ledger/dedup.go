@@ -7,13 +7,14 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// DedupKey returns the key of a record's dedup item, which proves that the record was counted.
+// DedupKey returns the key in the usage table of the item that proves that a record was counted. request is the
+// record's request id within its app.
 func DedupKey(org, app, request string) store.Key {
 	return store.Key{PK: "DEDUP#" + org + "#" + app + "#" + request, SK: RootSK}
 }
 
-// encodeItem returns the record's dedup item. writer is the id of the operation that counts it;
-// shard is the shard of its counter.
+// encodeItem returns the record's dedup item: payload hash, label, scope, day, cost, price version and expiry.
+// writer is the id of the operation that counts it, shard the number of its counter's shard.
 func (r *Record) encodeItem(writer string, shard int) store.Item {
 	item := r.Key.Attributes()
 	for name, v := range map[string]string{
@@ -28,8 +29,8 @@ func (r *Record) encodeItem(writer string, shard int) store.Item {
 	return item
 }
 
-// newPutIfAbsent returns the transaction write that puts an item if none is stored under its key; it sends
-// nothing. A refusal returns the stored item.
+// newPutIfAbsent returns a transaction write that stores item unless its key exists in the table. It sends
+// nothing. If the key exists, the transaction fails and its error contains the stored item.
 func newPutIfAbsent(table string, item store.Item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{
 		TableName: &table, Item: item, ConditionExpression: aws.String(store.IfAbsent),
@@ -38,7 +39,8 @@ func newPutIfAbsent(table string, item store.Item) types.TransactWriteItem {
 	}}
 }
 
-// DecodeRecord decodes the dedup item of a counted record.
+// DecodeRecord decodes the dedup item of a counted record. A missing attribute gives a zero field; a malformed
+// one gives an error that matches store.ErrMalformed.
 func DecodeRecord(item store.Item) (Stored, error) {
 	var d store.Decoder
 	return Stored{
@@ -55,9 +57,9 @@ type refusal struct {
 	adjusted *Adjustment
 }
 
-// resolveRefusals divides the operations of a refused transaction and sets the verdicts of finished ones. An
-// operation is finished if its item exists: an earlier try landed, or another caller used its id. The others
-// must be sent in another transaction; every refusal finishes at least one.
+// resolveRefusals sets the verdicts of operations whose items exist already, by an own earlier try or another
+// caller, and returns them as finished. The others, again, must be sent in another transaction. It wakes no
+// caller.
 func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Operation) {
 	over := map[*Operation]bool{}
 	for _, r := range refused {
@@ -75,8 +77,9 @@ func (t *transaction) resolveRefusals(refused []refusal) (finished, again []*Ope
 	return finished, again
 }
 
-// applyRefusal sets the verdict from the stored item, and keeps the item in it. An item of an earlier try of
-// this operation is no duplicate; one of another operation is, and a conflict if its content differs.
+// applyRefusal sets the operation's verdict from the stored item of the refusal. It sets Duplicate if another
+// operation wrote that item, and then Conflict if its content differs. The item of an own earlier try counts as
+// success.
 func (o *Operation) applyRefusal(r refusal) {
 	v := &o.Verdict
 	if o.adjust != nil {

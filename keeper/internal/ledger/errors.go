@@ -19,9 +19,8 @@ var (
 // pkg is the package name in errors: callers know budget, not ledger.
 const pkg = "budget"
 
-// WrapError returns the error of an operation for callers: a *fault.UnavailableError for an unavailable store,
-// else an error with the operation's name. It returns nil, ErrClosed, and an error that it has wrapped before,
-// as they are.
+// WrapError wraps err with the operation's name: as a *fault.UnavailableError for an unavailable store, else as
+// a plain error. It returns nil, ErrClosed, and errors that match fault.ErrUnavailable unchanged.
 func WrapError(operation string, err error) error {
 	if errors.Is(err, ErrClosed) {
 		return err
@@ -29,7 +28,8 @@ func WrapError(operation string, err error) error {
 	return store.WrapError(pkg, operation, err)
 }
 
-// OutageError returns the error of a call that stops waiting because a table does not answer.
+// OutageError returns a *fault.UnavailableError for the operation, with the cause and the time for a retry from
+// the breaker of the table. If the table has just recovered, the cause says that the store did not answer.
 func OutageError(operation string, table *ddb.Breaker) error {
 	cause := table.State().Cause
 	if cause == nil { // the table has just recovered

@@ -21,7 +21,8 @@ const (
 	attrTokensEnd = "_tokens"
 )
 
-// DecodeCounter decodes a counter or a closed total. A nil item gives the zero Counter.
+// DecodeCounter decodes the item of a counter's shard, or a stored total of a day. A nil item gives the zero
+// Counter. A malformed attribute gives an error.
 func DecodeCounter(item store.Item) (Counter, error) {
 	var d store.Decoder
 	row := Counter{
@@ -34,8 +35,8 @@ func DecodeCounter(item store.Item) (Counter, error) {
 	return row, d.Err
 }
 
-// encodeCounter returns the attributes that a write adds to a counter, in a fixed order: the number of writes,
-// and each other number that is not 0.
+// encodeCounter returns the names and values of row's attributes, in a fixed order: the number of writes, and
+// each further number that is not 0.
 func encodeCounter(row Counter) []namedValue {
 	out := []namedValue{{AttrSeq, store.Int(row.Writes)}}
 	if !row.Cost.IsZero() {

@@ -53,15 +53,16 @@ type lanes struct {
 	running background.Running
 }
 
-// refuseFurther makes enqueue refuse further operations, when the keeper closes.
+// refuseFurther makes enqueue return ErrClosed from now on. Queued operations are still sent, without a wait
+// for more.
 func (l *lanes) refuseFurther() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-// hasWork reports whether a write that counts to a scope, or to a scope within it, may still be
-// pending.
+// hasWork reports whether an operation that counts to the scope, or to an app's scope within it, is queued or
+// in flight in this process.
 func (l *lanes) hasWork(scope string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,7 +74,7 @@ func (l *lanes) hasWork(scope string) bool {
 	return false
 }
 
-// countQueued returns the number of operations that wait in the queues of all lanes.
+// countQueued returns the number of operations in the queues of all lanes. Operations in flight do not count.
 func (l *lanes) countQueued() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +92,9 @@ const (
 	opAbandoned // the caller is gone
 )
 
-// enqueue appends operations, all or none, to the queue of the lane key, which it opens if necessary, and wakes
-// a sender. It returns ErrClosed after close, and a *fault.UnavailableError for a full queue.
+// enqueue appends ops, all or none, to the queue of the lane key, makes the lane if it is missing, and wakes a
+// sender. It returns ErrClosed after refuseFurther, and a *fault.UnavailableError if more than maxQueue would
+// wait.
 func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,9 +114,8 @@ func (l *lanes) enqueue(key string, ops ...*Operation) error {
 	return nil
 }
 
-// wakeSender starts a sender for the queue, unless one already waits for more operations or enough are in
-// flight. If an urgent queue needs no new sender, it ends the wait of the present one. The lanes' lock must be
-// held.
+// wakeSender starts a sender for q's operations, unless the queue is empty, a sender already gathers, or enough
+// transactions are in flight. Then it ends the wait of the gathering sender if q is urgent. l.mu must be held.
 func (l *lanes) wakeSender(key string, q *lane) {
 	if len(q.queue) == 0 {
 		return
@@ -134,9 +135,9 @@ func (l *lanes) wakeSender(key string, q *lane) {
 	}
 }
 
-// maxInFlight returns how many transactions of the lane may be in flight: one per shard, at most maxSenders.
-// Adjustments are not urgent and get one. Until the day is marked there is one too, because two transactions
-// with the same mark would conflict.
+// maxInFlight returns how many transactions of the lane may be in flight: one per shard, at most maxSenders. It
+// returns 1 for adjustments and until the day's mark is stored. The queue must not be empty and l.mu must be
+// held.
 func (q *lane) maxInFlight() int {
 	if o := q.queue[0]; o.adjust == nil && q.spread.marked {
 		return max(1, min(o.debits[0].Shards, maxSenders))
@@ -144,12 +145,13 @@ func (q *lane) maxInFlight() int {
 	return 1
 }
 
-// isUrgent reports whether the queue must be sent without further waiting. The lanes' lock must
-// be held.
+// isUrgent reports whether the queue must be sent without further waiting: it has operations that were put
+// back, or enough for a full transaction. The lanes' lock must be held.
 func (q *lane) isUrgent() bool { return q.hurry || len(q.queue) >= maxTxnItems-1 }
 
-// runSender sends the operations of a lane, transaction after transaction, until the queue is empty, or
-// another sender already waits for further operations. It puts operations that conflicted back to the front.
+// runSender gathers and sends the lane's operations, one transaction after another, and puts conflicted ones
+// back to the front of the queue. It ends when the queue is empty or another sender gathers, and then drops a
+// lane without senders.
 func (l *lanes) runSender(key string, q *lane) {
 	defer l.running.Done()
 	for {
@@ -176,9 +178,8 @@ func (l *lanes) runSender(key string, q *lane) {
 	}
 }
 
-// takeBatch makes a transaction from the queue, and takes a home for it, its place among those in flight. It
-// returns nil if the queue is empty. It leaves operations that do not fit in the queue and wakes another
-// sender for them. The lanes' lock must be held.
+// takeBatch takes q's operations into a transaction and marks them as taken; h is its place in flight. It
+// returns nil for an empty queue. Operations that do not fit stay queued and wake a sender; l.mu must be held.
 func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	ops := q.queue
 	q.gathers, q.hurry, q.queue = false, false, nil
@@ -196,8 +197,8 @@ func (l *lanes) takeBatch(key string, q *lane) (t *transaction, h home) {
 	return t, h
 }
 
-// endSender removes a sender from q, and closes the lane after the last. If operations must be sent at once,
-// it wakes another sender. The lanes' lock must be held.
+// endSender counts one sender of q less, and after the last one removes the lane. Otherwise, if q has
+// operations that were put back, it ends the wait of the gathering sender. l.mu must be held.
 func (l *lanes) endSender(key string, q *lane) {
 	if q.senders--; q.senders > 0 {
 		if q.hurry {
@@ -211,8 +212,8 @@ func (l *lanes) endSender(key string, q *lane) {
 	delete(l.open, key)
 }
 
-// gatherOperations waits for further operations that can join the next transaction of q, for gatherTime. It
-// returns earlier if an operation must be sent at once, or at Close.
+// gatherOperations waits up to gatherTime, so that further operations join q's next transaction. It returns
+// earlier when the queue becomes urgent or the keeper closes, and takes nothing from the queue.
 func (l *lanes) gatherOperations(q *lane) {
 	wait := l.gatherTime(q)
 	if wait <= 0 {
@@ -227,9 +228,9 @@ func (l *lanes) gatherOperations(q *lane) {
 	}
 }
 
-// gatherTime returns the time to wait for further operations. While a transaction is in flight, the wait ends
-// Linger after the start of the last one. With AlwaysLinger, the metering "batch", it is Linger in any case.
-// It is 0 if an operation must be sent at once.
+// gatherTime returns the time to wait for further operations: until Linger after the start of q's last
+// transaction, with AlwaysLinger of the gathering. It is at most 0 for an urgent queue, after refuseFurther,
+// and if that time has passed. It removes a pending wake signal.
 func (l *lanes) gatherTime(q *lane) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,8 +247,8 @@ func (l *lanes) gatherTime(q *lane) time.Duration {
 	return l.Linger - time.Since(q.started)
 }
 
-// mergeRepeats returns the operations without repetitions of a record: a repetition becomes a follower of the
-// first operation with that record, and gets its verdict. It reuses the memory of ops.
+// mergeRepeats returns ops with one operation for each record's key. It appends each repetition to the
+// followers of the first operation, whose verdict it will get. It overwrites ops.
 func mergeRepeats(ops []*Operation) []*Operation {
 	first := map[store.Key]*Operation{}
 	kept := ops[:0]
@@ -264,9 +265,9 @@ func mergeRepeats(ops []*Operation) []*Operation {
 	return kept
 }
 
-// sendTransaction sends a transaction, whose place in flight is h, until it lands, is refused, or
-// WriteTimeout ends, and wakes the callers. After a conflict it waits and returns the operations for the next
-// transaction.
+// sendTransaction sends t from its place h until it lands, is refused or fails, sets the verdicts of its
+// operations and wakes their callers. After a conflict it waits and returns the operations that must be sent
+// again. Tries end after WriteTimeout.
 func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	ctx, cancel := context.WithTimeout(l.Life.Context(), WriteTimeout)
 	defer cancel()
@@ -308,8 +309,9 @@ func (l *lanes) sendTransaction(t *transaction, h home) (again []*Operation) {
 	return nil
 }
 
-// backOff waits after a conflict. It returns the operations that have time left and fails the others with
-// err. doubt means that an earlier try may have landed, so that the failure is unconfirmed.
+// backOff waits after a conflict and returns the operations to send again. It fails those with conflicts for
+// WriteTimeout, or all if ctx ends, with a *fault.UnavailableError of err; doubt becomes its Unconfirmed. It
+// counts the conflict on each operation.
 func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt bool) (again []*Operation) {
 	conflicts := 0
 	for _, o := range ops {
@@ -331,9 +333,9 @@ func (l *lanes) backOff(ctx context.Context, ops []*Operation, err error, doubt 
 	return again
 }
 
-// sendSingly sends the operations one by one after the store has rejected the transaction as invalid, so that
-// an invalid record fails alone. It returns the operations that conflicted and must be sent again. If there is
-// only one operation, it fails it with err.
+// sendSingly sends each of t's operations alone after the store rejected t as invalid, so that only an invalid
+// record fails. It returns the operations that conflicted and must be sent again. A single operation fails with
+// err at once.
 func (l *lanes) sendSingly(t *transaction, h home, err error) (again []*Operation) {
 	if len(t.ops) == 1 {
 		l.failAll(t.ops, WrapError("write", err))

@@ -31,7 +31,8 @@ type Ledger struct {
 	closing background.Running // stores of totals in flight
 }
 
-// New returns a ledger. It sends no request and starts no goroutine.
+// New returns a ledger with empty caches and the given options, which must be complete. It sends no request and
+// starts no goroutine.
 func New(options Options) *Ledger {
 	l := &Ledger{Options: options, closers: make(chan struct{}, maxClosers)}
 	l.lanes.Options, l.lanes.onCounted, l.lanes.open = &l.Options, l.recordWrite, map[string]*lane{}
@@ -40,8 +41,8 @@ func New(options Options) *Ledger {
 	return l
 }
 
-// Board returns the board of a scope. It makes an empty one at the first use, and after the cache
-// has dropped it.
+// Board returns the cached board of a scope. Without one it caches an empty board, which may evict and mark as
+// gone the least recently used. It sends no request.
 func (l *Ledger) Board(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
@@ -53,8 +54,8 @@ func (l *Ledger) Board(scope string) *Board {
 	return b
 }
 
-// PeekBoard returns the board of a scope without evicting another scope's board, for a sweep of many scopes. If
-// the scope has no cached board, the result is not cached.
+// PeekBoard returns the cached board of a scope, or a new empty one that it does not cache. It evicts no board
+// and does not count as a use, so a sweep of many scopes leaves the cache alone.
 func (l *Ledger) PeekBoard(scope string) *Board {
 	l.boards.Lock()
 	defer l.boards.Unlock()
@@ -64,11 +65,12 @@ func (l *Ledger) PeekBoard(scope string) *Board {
 	return newBoard(l, scope)
 }
 
-// recordWrite records an acknowledged write on the board of its scope.
+// recordWrite adds an acknowledged write to the cached board of its scope. It makes the board if necessary, so
+// that lookups include the write.
 func (l *Ledger) recordWrite(o *Operation) { l.Board(o.Scope).addOwnWrite(o) }
 
-// LookupCounts returns how many lookups of a scope's spend found it in the cache, and how many waited for a
-// query.
+// LookupCounts returns, since New, how many lookups of a scope's spend the cache answered (known), and how many
+// waited for a query (asked).
 func (l *Ledger) LookupCounts() (known, asked int64) {
 	return l.looks.known.Load(), l.looks.asked.Load()
 }
@@ -82,9 +84,9 @@ func (l *Ledger) countLookup(known bool) {
 	}
 }
 
-// Write writes an operation. It returns when the operation is finished, with the result in
-// o.Verdict, or when ctx ends. Errors: ErrClosed, errors that match fault.ErrUnavailable, and
-// the error of ctx while the operation is in flight.
+// Write queues an operation and waits until it is finished; the result is then in o.Verdict. It returns
+// ErrClosed, or an error that matches fault.ErrUnavailable. If ctx ends while o is in flight, it returns ctx's
+// error and the write continues.
 func (l *Ledger) Write(ctx context.Context, o *Operation) error {
 	if err := l.lanes.enqueue(o.lane, o); err != nil {
 		return err
@@ -92,8 +94,8 @@ func (l *Ledger) Write(ctx context.Context, o *Operation) error {
 	return l.lanes.awaitResult(ctx, o)
 }
 
-// WriteAll writes operations, grouped by lane. It skips nil operations. It returns one error
-// for each element, in order.
+// WriteAll queues ops by lane, waits for all, and returns one error per element, in order; nil operations get
+// nil. Results are in each Verdict. If a lane refuses its operations, all of them get that error.
 func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	byLane := map[string][]*Operation{}
 	for _, o := range ops {
@@ -115,7 +117,8 @@ func (l *Ledger) WriteAll(ctx context.Context, ops []*Operation) []error {
 	return errs
 }
 
-// Close refuses further writes, except those that accepted operations need.
+// Close makes further writes fail with ErrClosed. It does not wait: queued operations and those in flight are
+// still written, see Wait.
 func (l *Ledger) Close() { l.lanes.refuseFurther() }
 
 // Wait returns when every accepted operation is written or has failed. It does not wait for background stores
@@ -130,5 +133,5 @@ func (l *Ledger) WaitForTotals() { l.closing.Wait() }
 // pending. The caller of that write may have left.
 func (l *Ledger) HasPendingWrites(scope string) bool { return l.lanes.hasWork(scope) }
 
-// Queued returns the number of operations in queues.
+// Queued returns the number of operations in the queues of all lanes. Operations in flight do not count.
 func (l *Ledger) Queued() int { return l.lanes.countQueued() }

@@ -8,7 +8,7 @@ type Need struct {
 	Labels map[string]bool // labels whose counters to read
 }
 
-// NeedOf returns the need for the sums of some labels on a day.
+// NeedOf returns the need for the sums of the given labels on a day such as 20260123.
 func NeedOf(day string, labels []string) Need {
 	n := Need{Day: day, Labels: make(map[string]bool, len(labels))}
 	for _, label := range labels {
@@ -17,7 +17,7 @@ func NeedOf(day string, labels []string) Need {
 	return n
 }
 
-// isCoveredBy reports whether sums read for o are enough for n: o has the same day and all of n's labels.
+// isCoveredBy reports whether o has n's day and all labels of n, so that sums read for o are enough for n.
 func (n Need) isCoveredBy(o Need) bool {
 	for l := range n.Labels {
 		if !o.Labels[l] {
@@ -27,8 +27,8 @@ func (n Need) isCoveredBy(o Need) bool {
 	return n.Day == o.Day
 }
 
-// merge returns the need for the labels of n and o, so that one query serves the apps of a scope. It returns
-// n if the days differ.
+// merge returns a need with n's day and the labels of both, so that one query serves several apps of a scope.
+// It returns n if the days differ, and changes neither.
 func (n Need) merge(o Need) Need {
 	if n.Day != o.Day {
 		return n

@@ -50,7 +50,8 @@ type Operation struct {
 	done    chan struct{} // closed when it is finished
 }
 
-// newOperation returns an empty operation with a random writer id. It is not in a queue.
+// newOperation returns an operation with a random writer id and without debits. The caller adds those and
+// queues it with Write.
 func newOperation() *Operation {
 	return &Operation{writer: store.NewID(), done: make(chan struct{})}
 }
@@ -64,9 +65,8 @@ type Verdict struct {
 	Adjusted  *Adjustment // the earlier adjustment, if duplicate
 }
 
-// amountsFor returns the amounts that the operation adds to one of its counters, with one write. A record adds
-// its cost and one request, and its tokens only to the counter of the label's day. An adjustment adds its
-// charge or its credit.
+// amountsFor returns the operation's amounts for the counter of d: one write, and for a record its cost, one
+// request, and unless d.Bare its tokens. An adjustment adds its charge or its credit only.
 func (o *Operation) amountsFor(d Debit) Counter {
 	row := Counter{Writes: 1}
 	if o.adjust != nil {
@@ -96,7 +96,8 @@ type Stored struct {
 	writer       string
 }
 
-// storedCopy returns the content that the record's dedup item has after writer counted it in shard.
+// storedCopy returns the content of the dedup item that the operation writer stores for the record. shard is
+// the shard of its counter. It reads and writes nothing.
 func (r *Record) storedCopy(writer string, shard int) Stored {
 	return Stored{
 		Hash: r.Hash, writer: writer, Cost: r.Cost, Label: r.label, Scope: r.scope,

@@ -6,9 +6,9 @@ import (
 	"github.com/dynalimit/dynalimit/fault"
 )
 
-// settleRefused finishes the operations of a refused transaction whose items exist, and wakes their callers.
-// Those that an earlier try of their own had written are recorded on their board. It returns the others, which
-// must be sent again.
+// settleRefused sets the verdicts of the operations whose items exist already, and wakes their callers. An
+// operation that its own earlier try had written is also added to its board. It returns the others, which must
+// be sent again.
 func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Operation) {
 	finished, again := t.resolveRefusals(refused)
 	for _, o := range finished {
@@ -20,8 +20,8 @@ func (l *lanes) settleRefused(t *transaction, refused []refusal) (again []*Opera
 	return again
 }
 
-// settleLanded sets the verdicts of a landed transaction. It records every operation on its
-// board, then wakes the callers.
+// settleLanded sets the verdicts of a landed transaction, adds every operation to its scope's board, and then
+// wakes the callers, also those of followers.
 func (l *lanes) settleLanded(t *transaction) {
 	t.setStored()
 	for _, o := range t.ops {
@@ -32,7 +32,8 @@ func (l *lanes) settleLanded(t *transaction) {
 	}
 }
 
-// failAll finishes operations with err and wakes their callers.
+// failAll sets err as the result of each operation and its followers, and wakes their callers. It does not
+// remove operations from queues.
 func (l *lanes) failAll(ops []*Operation, err error) {
 	for _, o := range ops {
 		o.Verdict.err = err
@@ -40,8 +41,8 @@ func (l *lanes) failAll(ops []*Operation, err error) {
 	}
 }
 
-// finishOperation gives the verdict of o to its followers, as duplicates or conflicts, and wakes
-// the callers of all.
+// finishOperation wakes the callers of o and of its followers. Each follower gets o's verdict, and on success
+// also Duplicate, and Conflict if its payload differs. It must be called once for each operation.
 func (l *lanes) finishOperation(o *Operation) {
 	for _, f := range o.followers {
 		f.Verdict = o.Verdict
@@ -55,9 +56,9 @@ func (l *lanes) finishOperation(o *Operation) {
 	close(o.done)
 }
 
-// awaitResult waits until the operation is finished, and returns its error. If ctx ends or the table stops
-// answering while the operation is queued, it removes the operation, which was never sent, and returns a
-// *fault.UnavailableError. If ctx ends later, it returns the error of ctx, and the write continues.
+// awaitResult waits until o is finished, and returns its error. If ctx ends, or the table is silent for long,
+// while o is still queued, it removes o and returns a *fault.UnavailableError. If ctx ends later, it returns
+// ctx's error and the write continues.
 func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	select {
 	case <-o.done:
@@ -82,8 +83,8 @@ func (l *lanes) awaitResult(ctx context.Context, o *Operation) error {
 	return o.Verdict.err
 }
 
-// withdraw removes an operation from the queue of its lane. It returns false if the operation has left the
-// queue and may have been sent, if others follow it, or if it is an adjustment.
+// withdraw removes o from its lane's queue and returns true: o is then never sent. It returns false, and leaves
+// o, if o may have been sent, has followers, or is an adjustment.
 func (l *lanes) withdraw(o *Operation) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

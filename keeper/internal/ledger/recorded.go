@@ -6,8 +6,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// ReadRecord reads the content of a counted record's dedup item. It returns false if the record was not
-// counted.
+// ReadRecord reads the dedup item under key and returns the content of the counted record. It returns false
+// without an error if no such record was counted.
 func (l *Ledger) ReadRecord(ctx context.Context, key store.Key) (Stored, bool, error) {
 	item, err := l.Store.Get(ctx, l.Store.Usage, key)
 	if err != nil || item == nil {

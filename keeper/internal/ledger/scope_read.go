@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// readScope reads the counters of the day and the labels in n, and returns them by counter and then by shard
-// key. It sends one query per label, and one for each further shard of a label.
+// readScope reads the counters of n's labels on n's day. The result is by counter (partition and prefix) and
+// then by the key of the shard. It sends one query per label and one per further shard, and updates no board.
 func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store.Key]map[store.Key]Counter, error) {
 	rows := map[store.Key]map[store.Key]Counter{}
 	var mu sync.Mutex
@@ -28,16 +28,16 @@ func (l *Ledger) readScope(ctx context.Context, scope string, n Need) (map[store
 // Shards is a set of shards of a counter, without the first.
 type Shards map[int]bool
 
-// add adds shards to the set.
+// add adds the numbers of shards to the set s, in place.
 func (s Shards) add(shards []int) {
 	for _, shard := range shards {
 		s[shard] = true
 	}
 }
 
-// ReadShards calls each for every counter of a partition between two sort keys. It also reads the partitions
-// of further shards: those that the partition's own items list, and those in also. A shard is listed before
-// its first write, so the result contains every write that landed before the read.
+// ReadShards calls each, one call at a time, for every counter of the partition pk with a sort key between from
+// and to. It also reads further shards: those that pk's items announce, and those in also. Every write that
+// landed before is included.
 func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shards, each func(key store.Key, row Counter)) error {
 	told := Shards{}
 	maps.Copy(told, also)
@@ -64,7 +64,8 @@ func (l *Ledger) ReadShards(ctx context.Context, pk, from, to string, also Shard
 	})
 }
 
-// ShardsOf reads the numbers of the further shards that the labels' counters of a day use.
+// ShardsOf reads which shards beside the first the labels' counters of a day use, and returns their numbers as
+// one set for all labels. With an error the set may be incomplete.
 func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, day string) (Shards, error) {
 	keys := make([]store.Key, len(labels))
 	for i, label := range labels {
@@ -82,8 +83,8 @@ func (l *Ledger) ShardsOf(ctx context.Context, scope string, labels []string, da
 	return all, err
 }
 
-// addShard adds the counter of one shard, row, to rows, which are by counter and then by the key of the
-// shard. It ignores a key without a shard. pk is the partition of the counter's first shard.
+// addShard sets row as one shard's counter in rows, by counter and then by the shard's key. pk is the partition
+// of the counter's first shard. It ignores a key without a shard number.
 func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key, row Counter) {
 	end := strings.LastIndex(key.SK, "#SH#")
 	if end < 0 {
@@ -99,7 +100,8 @@ func addShard(rows map[store.Key]map[store.Key]Counter, pk string, key store.Key
 // Mark records that a scope spent money under a label on a day.
 type Mark struct{ Org, Scope, Label string }
 
-// EachMark calls each for every mark of a day: one for each label of a scope with spend.
+// EachMark reads the marks of a day, of all organisations, and calls each for every one: a scope with spend
+// under a label. It stops at the first malformed mark, after the call for it, and returns the error.
 func (l *Ledger) EachMark(ctx context.Context, day string, each func(Mark)) error {
 	return l.Store.Query(ctx, l.Store.Usage, markPartition(day), "0", "~", func(item store.Item) error {
 		var d store.Decoder

@@ -32,8 +32,8 @@ type spread struct {
 	marked    bool // a transaction with the day's mark has landed
 }
 
-// newSpread returns the spread of a counter over its shards. Each home, a place for one transaction in
-// flight, has a distinct shard. Only the first shard is announced to readers.
+// newSpread returns the assignment of shards for a counter without transactions in flight. Each home, a place
+// for one transaction in flight, has a shard of its own. Only the first shard counts as announced to readers.
 func newSpread() *spread {
 	s := &spread{announced: map[int]bool{0: true}}
 	for i := range s.shards {
@@ -49,8 +49,8 @@ type home struct {
 	taken int64
 }
 
-// takeHome takes the first free home, a slot for one transaction in flight with its own shard. At least one is
-// free. The lanes' lock must be held.
+// takeHome marks the first free home, a place for one transaction in flight with its own shard, as busy and
+// returns it. It panics unless one is free. The lanes' lock must be held.
 func (s *spread) takeHome() home {
 	s.taken++
 	i := slices.Index(s.busy[:], 0)
@@ -58,8 +58,8 @@ func (s *spread) takeHome() home {
 	return home{s, i, s.taken}
 }
 
-// freeHome releases a home for the next transaction. It does nothing if the home was released or
-// taken again.
+// freeHome releases the home h, so that another transaction can take it. It does nothing if h was released
+// before, also if another transaction has taken the place since. It locks l.mu.
 func (l *lanes) freeHome(h home) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,22 +68,23 @@ func (l *lanes) freeHome(h home) {
 	}
 }
 
-// setMarked records that the day of a counter is marked.
+// setMarked records that the day's mark of a counter is stored, so that later transactions omit it and several
+// may be in flight. It locks l.mu.
 func (l *lanes) setMarked(s *spread) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.marked = true
 }
 
-// shardChooser returns a function that chooses the shard of this home in a counter, by the counter's number of
-// shards. The lanes' lock must be held.
+// shardChooser returns a function that returns this home's shard in a counter with a given number of shards:
+// the home's number modulo that. A later moveHome does not change it. The lanes' lock must be held.
 func (h home) shardChooser() func(shards int) int {
 	shard := h.shards[h.index]
 	return func(shards int) int { return shard % max(shards, 1) }
 }
 
-// spreadFor returns the spread, the use of shards, of a counter. It makes and caches a new one if none is
-// cached. The lanes' lock must be held.
+// spreadFor returns this process's cached assignment of shards for the counter ref, or caches a new one, which
+// may evict another counter's. The lanes' lock must be held.
 func (l *lanes) spreadFor(ref store.Key) *spread {
 	s, ok := l.spreads.Get(ref)
 	if !ok {
@@ -93,9 +94,8 @@ func (l *lanes) spreadFor(ref store.Key) *spread {
 	return s
 }
 
-// moveHome gives the home h another of the counter's shards, at random, after its transaction has conflicted
-// with another process. If this process uses all shards, two homes exchange theirs. The shards of one process
-// stay distinct.
+// moveHome gives the home h a random shard that no home of this process uses, after a conflict with another
+// process. If all shards are in use, h exchanges its shard with another home. It locks l.mu.
 func (l *lanes) moveHome(h home, shards int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,9 +114,8 @@ func (l *lanes) moveHome(h home, shards int) {
 	h.shards[h.index], h.shards[other] = h.shards[other], h.shards[h.index]
 }
 
-// announceShard lists the shard of a transaction for readers, unless it is listed already, and returns the
-// transaction. If that fails, it returns one with the same operations on the first shard, which readers always
-// read.
+// announceShard stores in the first shard's item that t's counter uses t's shard, so that readers read it, and
+// returns t. If that write fails, it returns a transaction of the same operations on the first shard.
 func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *transaction {
 	o := t.ops[0]
 	if err := l.announceOnce(ctx, o.debits[0], t.shardOf(o), o.expires, s); err != nil {
@@ -126,11 +125,11 @@ func (l *lanes) announceShard(ctx context.Context, t *transaction, s *spread) *t
 	return t
 }
 
-// firstShard is a shard chooser that always chooses the first shard.
+// firstShard returns 0, the number of the first shard, whatever the number of shards.
 func firstShard(int) int { return 0 }
 
-// announceOnce stores that a counter uses a shard, unless this process has done so. It sends
-// nothing then.
+// announceOnce stores in the first shard's item that the counter of d uses a shard, and remembers that in s. It
+// sends nothing if s has it already. expires is the item's expiry in Unix seconds.
 func (l *lanes) announceOnce(ctx context.Context, d Debit, shard int, expires int64, s *spread) error {
 	l.mu.Lock()
 	told := s.announced[shard]
@@ -147,8 +146,8 @@ func (l *lanes) announceOnce(ctx context.Context, d Debit, shard int, expires in
 	return err
 }
 
-// storeAnnouncement adds a shard to the announced shards in the first shard's item. It is safe to
-// repeat.
+// storeAnnouncement adds a shard's number to the list in the item of the counter's first shard. It sets the
+// expiry, in Unix seconds, unless one is set. It retries without an answer; repetitions change nothing.
 func storeAnnouncement(ctx context.Context, s *store.Store, d Debit, shard int, expires int64) error {
 	return store.Retry(ctx, func() error {
 		_, err := s.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
@@ -163,8 +162,8 @@ func storeAnnouncement(ctx context.Context, s *store.Store, d Debit, shard int, 
 	})
 }
 
-// announcedShards decodes the numbers of the further shards that the first shard's item lists. It
-// is nil if there are none.
+// announcedShards returns the numbers of the further shards that the item of a counter's first shard lists; nil
+// without a list. A malformed number becomes 0 in the result, with an error.
 func announcedShards(item store.Item) (shards []int, err error) {
 	var d store.Decoder
 	told, ok := item[attrShards].(*types.AttributeValueMemberNS)

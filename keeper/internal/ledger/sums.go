@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/dynalimit/dynalimit/internal/money"
 
-// SpendOf returns the spend of a day for each label, in order, as exact amounts. With stored it leaves out the
-// writes of this process that no query has read yet. It sends no request.
+// SpendOf returns the cached spend of each label on a day, in the order of labels, in pico-dollars; an unread
+// label has 0. With stored it leaves out this process's writes that no query has read. It sends no request.
 func (b *Board) SpendOf(day string, stored bool, labels []string) []money.Picos {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -38,9 +38,9 @@ type transaction struct {
 
 const maxTxnItems = 100
 
-// composeTransaction packs operations, in order, into one transaction: their own items, and one write for each
-// shared counter, in the shard that draw chooses. If marks is true, it adds the mark of their day. The
-// operations in left do not fit, or write an item that another operation writes.
+// composeTransaction packs ops, in order, into one transaction: their own items, one write per counter in
+// draw's shard, and with marks the day's mark. It sends nothing. Operations beyond maxTxnItems, or with another
+// operation's item, are left.
 func composeTransaction(ops []*Operation, draw func(shards int) int, marks bool) (t *transaction, left []*Operation) {
 	t = &transaction{draw: draw, marks: marks, shards: map[store.Key]int{}, at: map[store.Key]int{}}
 	if marks && len(ops) > 0 {
@@ -65,14 +65,15 @@ func composeTransaction(ops []*Operation, draw func(shards int) int, marks bool)
 	return t, left
 }
 
-// composeSubset composes a transaction of a subset of the operations, on the same shards.
+// composeSubset returns a new transaction of ops, a part of t's operations, with t's choice of shards and, if t
+// has it, the day's mark. It leaves t unchanged.
 func (t *transaction) composeSubset(ops []*Operation) *transaction {
 	part, _ := composeTransaction(ops, t.draw, t.marks)
 	return part
 }
 
-// countMissingItems returns the number of counters and reopened days that the operation changes and the
-// transaction does not contain yet.
+// countMissingItems returns how many writes o would add to t for its counters and reopened days, because t does
+// not have them yet. It changes nothing.
 func (t *transaction) countMissingItems(o *Operation) int {
 	count := 0
 	for _, d := range o.debits {
@@ -88,8 +89,8 @@ func (t *transaction) countMissingItems(o *Operation) int {
 	return count
 }
 
-// ownItems returns the writes of this operation alone: its dedup item, or its adjustment with the
-// audit event.
+// ownItems returns the writes of this operation alone: its dedup item, or its adjustment's item and, if set,
+// the audit event. It changes nothing.
 func (o *Operation) ownItems() []write {
 	var items []write
 	if o.record != nil {
@@ -104,8 +105,8 @@ func (o *Operation) ownItems() []write {
 	return items
 }
 
-// addCounters adds the operation's amounts to the writes of its counters, in the shard that this
-// transaction has drawn, and adds the writes that reopen closed days.
+// addCounters adds o's amounts to t's counter writes, one per counter, and adds the writes that reopen o's
+// closed days. It chooses a shard for each counter that is new in t.
 func (t *transaction) addCounters(o *Operation) {
 	for _, d := range o.debits {
 		shard, ok := t.shards[d.counterKey()]
@@ -131,16 +132,17 @@ func (t *transaction) addCounters(o *Operation) {
 	}
 }
 
-// markWrite returns the write that marks the label's day as having spend, for later sweeps. A process adds it
-// to the transactions of a label's day until one has landed.
+// markWrite returns the write that stores the mark: this scope has spend under the label on the day. Sweeps
+// find the spend by it. It changes nothing.
 func (o *Operation) markWrite() write {
 	return write{kind: putMark, key: store.Key{PK: markPartition(o.day), SK: o.debits[0].PK}, op: o}
 }
 
-// shardOf returns the shard that counts the operation's record.
+// shardOf returns the number of the shard that t chose for the counter of o's label and day.
 func (t *transaction) shardOf(o *Operation) int { return t.shards[o.debits[0].counterKey()] }
 
-// setStored sets the verdict of each record in a landed transaction to the content of its own dedup item.
+// setStored sets Verdict.Stored of each record's operation in t to the content of its new dedup item. It leaves
+// adjustments alone and wakes no caller.
 func (t *transaction) setStored() {
 	for _, o := range t.ops {
 		if o.record != nil {

@@ -15,8 +15,9 @@ import (
 	"github.com/dynalimit/dynalimit/keeper/internal/store"
 )
 
-// sendOnce sends the transaction under its token. DynamoDB applies repetitions with the same token
-// within ten minutes once.
+// sendOnce sends the transaction in one request without retries, and returns the error of that. DynamoDB
+// applies repetitions with the same token within ten minutes once. nowSec becomes the counters' time of change,
+// in Unix seconds.
 func (t *transaction) sendOnce(ctx context.Context, s *store.Store, token string, nowSec int64) error {
 	in := &dynamodb.TransactWriteItemsInput{
 		ClientRequestToken: &token,
@@ -33,8 +34,8 @@ func (t *transaction) sendOnce(ctx context.Context, s *store.Store, token string
 	return err
 }
 
-// encodeWrite returns one write of the transaction as a request to the usage table. nowSec is the
-// time that a changed counter is stamped with, in unix seconds.
+// encodeWrite returns one write of t, of any kind but putEvent, in DynamoDB's form for the usage table. It
+// sends nothing. nowSec becomes a counter's time of change, in Unix seconds.
 func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.TransactWriteItem {
 	switch it.kind {
 	case putDedup:
@@ -58,7 +59,8 @@ func (t *transaction) encodeWrite(table string, it write, nowSec int64) types.Tr
 	return types.TransactWriteItem{Update: update}
 }
 
-// markItem returns the item that marks a label's day of a scope as having spend.
+// markItem returns the item that marks that a scope has spend under a label on a day. It expires marksKept and
+// two days after the day. It stores nothing.
 func (it write) markItem() store.Item {
 	item := it.key.Attributes()
 	item["org_id"], item[store.AttrScope] = store.String(it.op.Org), store.String(it.op.Scope)
@@ -66,8 +68,8 @@ func (it write) markItem() store.Item {
 	return item
 }
 
-// counterUpdate returns the update that adds sum to a counter and sets its time of change to nowSec. It keeps
-// an existing time to live, because another keeper may keep days longer.
+// counterUpdate returns an update, without table and key, that adds sum to a counter and sets its time of
+// change to nowSec. It sets the expiry to expires unless one is set. Both times are Unix seconds.
 func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	names := map[string]string{"#t": attrUpdated, "#ttl": store.AttrTTL}
 	values := store.Item{":t": store.Int(nowSec), ":ttl": store.Int(expires)}
@@ -86,8 +88,9 @@ func counterUpdate(sum Counter, nowSec, expires int64) *types.Update {
 	}
 }
 
-// decodeRefusals returns the failed conditions of a cancelled transaction with their stored
-// items. It returns err for any other error.
+// decodeRefusals returns the failed conditions of a cancelled transaction, each with the decoded record or
+// adjustment that the store has. It returns err if no condition failed, or one that t cannot have, and an error
+// for an undecodable item.
 func (t *transaction) decodeRefusals(err error) ([]refusal, error) {
 	d := ddb.Classify(err, context.Background())
 	if d.Items == nil {

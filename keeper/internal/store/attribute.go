@@ -23,12 +23,12 @@ const (
 // String returns a DynamoDB string attribute.
 func String(s string) types.AttributeValue { return &types.AttributeValueMemberS{Value: s} }
 
-// Int returns a DynamoDB number attribute.
+// Int returns a DynamoDB number attribute with the value n.
 func Int(n int64) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(n, 10)}
 }
 
-// Picos returns a DynamoDB number attribute with an exact amount of money, in pico-dollars.
+// Picos returns a DynamoDB number attribute with the amount p in pico-dollars, without rounding.
 func Picos(p money.Picos) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: p.String()}
 }
@@ -36,10 +36,11 @@ func Picos(p money.Picos) types.AttributeValue {
 // Bool returns a DynamoDB boolean attribute.
 func Bool(b bool) types.AttributeValue { return &types.AttributeValueMemberBOOL{Value: b} }
 
-// Attributes returns the key as an item.
+// Attributes returns a new item with only the key's attributes, PK and SK. Callers may add attributes to it.
 func (k Key) Attributes() Item { return Item{"PK": String(k.PK), "SK": String(k.SK)} }
 
-// KeyOf returns the key of a stored item.
+// KeyOf returns the key of an item from its attributes PK and SK. A missing or malformed one becomes "",
+// without an error.
 func KeyOf(item Item) Key {
 	var d Decoder
 	return Key{d.String(item, "PK"), d.String(item, "SK")}
@@ -53,16 +54,16 @@ type Decoder struct {
 // ErrMalformed means that a stored item does not have the expected form.
 var ErrMalformed = errors.New("malformed item")
 
-// Fail records in d.Err that the attribute with a name cannot be decoded, unless an earlier error is recorded.
-// The error matches ErrMalformed.
+// Fail sets d.Err to an error that names the attribute and matches ErrMalformed. If d.Err is set already, it
+// does nothing.
 func (d *Decoder) Fail(name string) {
 	if d.Err == nil {
 		d.Err = fmt.Errorf("%w: attribute %s", ErrMalformed, name)
 	}
 }
 
-// String returns a text attribute, or "" if it is missing. For another type it records an error
-// in d.Err.
+// String returns the text of the item's attribute with a name, or "" if it is missing. For another type it
+// returns "" and records an error in d.Err.
 func (d *Decoder) String(item Item, name string) string {
 	switch v := item[name].(type) {
 	case nil:
@@ -74,8 +75,8 @@ func (d *Decoder) String(item Item, name string) string {
 	return ""
 }
 
-// number returns the text of a number attribute, or "0" if the item has none. For an attribute of
-// another type it records an error.
+// number returns the decimal text of the item's number attribute with a name, or "0" if it is missing. For
+// another type it returns "0" and records an error in d.Err.
 func (d *Decoder) number(item Item, name string) string {
 	switch v := item[name].(type) {
 	case nil:
@@ -87,8 +88,8 @@ func (d *Decoder) number(item Item, name string) string {
 	return "0"
 }
 
-// Int returns a whole number, or 0 if it is missing. For anything else it records an error in
-// d.Err.
+// Int returns the item's number attribute with a name, or 0 if it is missing. For another type, or a number
+// that is not an int64, it records an error in d.Err.
 func (d *Decoder) Int(item Item, name string) int64 {
 	n, err := strconv.ParseInt(d.number(item, name), 10, 64)
 	if err != nil {
@@ -97,8 +98,8 @@ func (d *Decoder) Int(item Item, name string) int64 {
 	return n
 }
 
-// Picos returns an exact amount of money, or 0 if it is missing. For anything else it records an
-// error in d.Err.
+// Picos returns the item's amount of money, stored in pico-dollars, or 0 if it is missing. For another type or
+// a malformed amount it records an error in d.Err.
 func (d *Decoder) Picos(item Item, name string) money.Picos {
 	p, err := money.ParsePicos(d.number(item, name))
 	if err != nil {

@@ -16,8 +16,8 @@ type Key struct{ PK, SK string }
 // IfAbsent is the condition that the item does not exist yet; #pk stands for PK.
 const IfAbsent = "attribute_not_exists(#pk)"
 
-// NewID returns a random UUID. It serves as a request token, as an id, and to recognise the
-// writer of an item.
+// NewID returns a random UUID of version 4 as text. It serves as a request token, as an id, and as the mark by
+// which a writer recognises its own item.
 func NewID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -21,10 +21,11 @@ func Diagnose(err error) ddb.Verdict { return ddb.Classify(err, context.Backgrou
 // readError marks the error of a read. A failed read cannot have changed anything.
 type readError struct{ error }
 
+// Unwrap returns the original error of the read, for errors.Is and errors.As.
 func (e readError) Unwrap() error { return e.error }
 
-// AsReadError marks err as the error of a read, so that IsUnconfirmed does not count it as a perhaps applied
-// write. It returns nil for nil.
+// AsReadError wraps err as the error of a read, which changed nothing, so that IsUnconfirmed returns false for
+// it. errors.Is and errors.As still find err. It returns nil for nil.
 func AsReadError(err error) error {
 	if err == nil {
 		return nil
@@ -32,12 +33,14 @@ func AsReadError(err error) error {
 	return readError{err}
 }
 
-// IsUnconfirmed reports whether err leaves open that a write was applied.
+// IsUnconfirmed reports whether err is the error of a write that DynamoDB may have applied although no answer
+// came. It is false for nil and for errors of AsReadError.
 func IsUnconfirmed(err error) bool {
 	return Diagnose(err) == ddb.Unconfirmed && !errors.As(err, new(readError))
 }
 
-// RefusedItem returns the stored item that made the condition of a write fail, or nil if err has none.
+// RefusedItem returns the stored item that made the condition of a single write fail. It returns nil if err is
+// another error, or if the write did not ask for the item.
 func RefusedItem(err error) Item { return ddb.Classify(err, context.Background()).Item }
 
 // writeTries is the maximal number of tries of a write.
@@ -46,14 +49,14 @@ const writeTries = 12
 // Backoff is the wait between two tries of a request.
 var Backoff = ddb.Backoff{First: 4 * time.Millisecond, Most: 200 * time.Millisecond}
 
-// GiveUp reports whether to stop after n tries, the last of which failed with err. It waits before it returns
-// false. It returns true if the store is known to be unavailable, the tries are used up, or ctx ends.
+// GiveUp reports whether to stop after try n, counted from 0, which failed with err. It is true after try
+// writeTries, if the table's breaker is open, or if ctx ends. Else it sleeps for the backoff first.
 func GiveUp(ctx context.Context, n int, err error) bool {
 	return n == writeTries || ddb.IsOpen(err) || !Backoff.Pause(ctx, n)
 }
 
-// Retry runs write, which must be safe to repeat, until the store answers or the tries are used up. If a
-// failed try may have been applied, Retry returns the error of that try.
+// Retry calls write, which must be safe to repeat, until the store answers, and returns that result: nil or the
+// refusal. After GiveUp it returns the last error that may mean an applied write, else the last error.
 func Retry(ctx context.Context, write func() error) error {
 	var doubt error
 	for n := 0; ; n++ {
@@ -70,8 +73,9 @@ func Retry(ctx context.Context, write func() error) error {
 	}
 }
 
-// WrapError wraps the error of an operation of package pkg. The result tells an unavailable store
-// (fault.UnavailableError) from a fault. An error that was wrapped before stays as it is.
+// WrapError wraps err with the names of package and operation: an unavailable store as a
+// *fault.UnavailableError with Unconfirmed and RetryAfter, others as plain errors. It returns nil, and an error
+// that matches fault.ErrUnavailable, unchanged.
 func WrapError(pkg, operation string, err error) error {
 	if err == nil || errors.Is(err, fault.ErrUnavailable) {
 		return err

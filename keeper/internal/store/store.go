@@ -32,7 +32,8 @@ type Store struct {
 	Usage   string // the table of counters, records and holds
 }
 
-// Get reads one item. It returns nil if the item does not exist.
+// Get reads the item under key by a strongly consistent read. It returns nil without an error if the item does
+// not exist. Its errors are marked by AsReadError.
 func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	out, err := s.Client.GetItem(ctx, &dynamodb.GetItemInput{
 		TableName: &table, Key: key.Attributes(), ConsistentRead: aws.Bool(true),
@@ -43,8 +44,8 @@ func (s *Store) Get(ctx context.Context, table string, key Key) (Item, error) {
 	return out.Item, nil
 }
 
-// BatchGet reads items; a missing item has no entry in the result. If keys stay unprocessed, it returns an
-// error: it never reports such items as missing.
+// BatchGet reads the items under keys and returns the existing ones by key. It retries unprocessed keys; if
+// some stay unprocessed, it returns an error, so a missing entry means a missing item.
 func (s *Store) BatchGet(ctx context.Context, table string, keys ...Key) (map[Key]Item, error) {
 	found, err := ddb.Batches[Key]{Table: table, Backoff: Backoff, KeyOf: KeyOf}.Get(ctx, s.Client, keys)
 	return found, AsReadError(err)
@@ -80,8 +81,8 @@ func (s *Store) Query(ctx context.Context, table, pk, from, to string, each func
 	}
 }
 
-// ScanWithoutTTL scans a table, page by page, for items without a time to live and with text in their partition
-// keys. A page may be empty. An error is the last element.
+// ScanWithoutTTL returns an iterator over the pages of a table's scan: items without a time to live with text
+// in their partition key. A page may be empty. After a failed page it yields the error and ends.
 func (s *Store) ScanWithoutTTL(ctx context.Context, table, text string) iter.Seq2[[]Item, error] {
 	return func(yield func([]Item, error) bool) {
 		pages := dynamodb.NewScanPaginator(s.Client, &dynamodb.ScanInput{
@@ -102,7 +103,8 @@ func (s *Store) ScanWithoutTTL(ctx context.Context, table, text string) iter.Seq
 	}
 }
 
-// WithControlTimeout returns a store with the longer timeout for requests of an administrator's changes.
+// WithControlTimeout returns a copy of the store whose requests have the longer timeout of administrative
+// changes. s stays unchanged. A client other than *ddb.Client keeps its timeout.
 func (s *Store) WithControlTimeout() *Store {
 	patient := *s
 	if c, ok := s.Client.(*ddb.Client); ok {
@@ -111,8 +113,8 @@ func (s *Store) WithControlTimeout() *Store {
 	return &patient
 }
 
-// Put writes an item if cond holds; an empty cond always holds. If cond fails, the error contains the stored
-// item. It sends the request once.
+// Put creates or replaces an item if the condition cond holds; names and values are its placeholders, and an
+// empty cond always holds. If it fails, RefusedItem finds the stored item in the error. Put does not retry.
 func (s *Store) Put(ctx context.Context, table string, item Item, cond string, names map[string]string, values Item) error {
 	in := &dynamodb.PutItemInput{TableName: &table, Item: item}
 	if cond != "" {
@@ -124,8 +126,8 @@ func (s *Store) Put(ctx context.Context, table string, item Item, cond string, n
 	return err
 }
 
-// Transact sends writes as one transaction until the store answers or the tries are used up. Because of the
-// token, repetitions are applied once. If a condition fails, nothing is written and the error is the refusal.
+// Transact sends writes as one transaction, and repeats it under the same token while the store does not
+// answer; DynamoDB applies it once. If a condition fails, nothing is written, and the error is the refusal.
 func (s *Store) Transact(ctx context.Context, token string, writes []types.TransactWriteItem) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{
@@ -135,8 +137,8 @@ func (s *Store) Transact(ctx context.Context, token string, writes []types.Trans
 	})
 }
 
-// Delete deletes an item, which need not exist. It sends the request again until the store answers or the tries
-// are used up.
+// Delete deletes the item under key without a condition; the item need not exist. It repeats the request while
+// the store does not answer, up to writeTries.
 func (s *Store) Delete(ctx context.Context, table string, key Key) error {
 	return Retry(ctx, func() error {
 		_, err := s.Client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &table, Key: key.Attributes()}, Once)

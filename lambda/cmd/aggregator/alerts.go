@@ -49,7 +49,9 @@ type alerts struct {
 	deliverer *alert.Deliverer
 }
 
-// RunOnce implements lambda.Deliverer.
+// RunOnce tries each open alert once. It first reads the secret with the webhook, if the environment names one,
+// and makes a deliverer anew for a changed webhook. It fails if the secret cannot be read, for a bad webhook,
+// and as alert.Deliverer.RunOnce does.
 func (a *alerts) RunOnce(ctx context.Context) error {
 	text := a.to.address + "\n" + a.to.secrets
 	if a.to.arn != "" {
@@ -68,7 +70,8 @@ func (a *alerts) RunOnce(ctx context.Context) error {
 	return a.deliverer.RunOnce(ctx)
 }
 
-// newDeliverer returns a deliverer to the webhook of a text: its address, and the secrets that sign, separated by white space.
+// newDeliverer returns a deliverer to the webhook in a text: the address, then the secrets that sign, separated
+// by white space. It logs the results of messages. It fails for an empty text or an invalid webhook.
 func (a *alerts) newDeliverer(text string) (*alert.Deliverer, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {

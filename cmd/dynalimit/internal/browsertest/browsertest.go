@@ -33,8 +33,8 @@ var chrome struct {
 	err   error
 }
 
-// RunTests runs the tests of a package, for its TestMain, then ends the browser, and returns the exit code.
-// Goroutines that are left fail it.
+// RunTests runs the tests of a package, for its TestMain, then ends the browser, and returns the exit code of
+// the process. Goroutines that are left make it 1.
 func RunTests(m *testing.M) int {
 	code := m.Run()
 	for _, stop := range chrome.stops {
@@ -47,8 +47,8 @@ func RunTests(m *testing.M) int {
 	return code
 }
 
-// startChrome starts the browser of all tests at its first call. Without an installed browser it skips the
-// test, and fails it in CI.
+// startChrome starts the browser of all tests of the package at its first call. Without an installed browser it
+// skips the test, or fails it in CI. It fails each test if the browser did not start.
 func startChrome(t *testing.T) {
 	t.Helper()
 	path := ""
@@ -125,8 +125,9 @@ func Call[P, R any](p *Tab, command cdp.Command[P, R], params P) R {
 	return result
 }
 
-// recordTrouble records messages and exceptions of a page, and its requests to other addresses, for
-// TakeTrouble. Data in an address does not count as a request, because the browser draws its own controls so.
+// recordTrouble is called for each event of the tab. It appends console messages, exceptions, log entries and
+// requests to other addresses to p.trouble, for TakeTrouble. Addresses with data do not count, because the
+// browser draws its own controls so.
 func (p *Tab) recordTrouble(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +145,8 @@ func (p *Tab) recordTrouble(event any) {
 	}
 }
 
-// TakeTrouble returns the messages, exceptions and foreign requests of the pages since the last call.
+// TakeTrouble returns the console messages, exceptions, log entries and foreign requests of the pages since the
+// last call, as texts, and forgets them. It returns nil without any.
 func (p *Tab) TakeTrouble() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,15 +170,16 @@ func (p *Tab) Eval(expression string, result any) {
 	require.NoError(p.t, json.Unmarshal([]byte(text), result), expression)
 }
 
-// Text returns the value of a JavaScript expression in the page that is a text.
+// Text returns the value of a JavaScript expression in the page, or of its promise, which must be a text. An
+// error fails the test.
 func (p *Tab) Text(expression string) (s string) {
 	p.t.Helper()
 	p.Eval(expression, &s)
 	return s
 }
 
-// WaitFor waits until the text of an expression contains part, and fails the test after 20 s. While one page
-// replaces another, an expression may have no value.
+// WaitFor waits until the text of a JavaScript expression in the page contains part, and fails the test after
+// 20 s. While one page replaces another, an expression may have no value; it waits then too.
 func (p *Tab) WaitFor(expression, part string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
@@ -185,7 +188,8 @@ func (p *Tab) WaitFor(expression, part string) {
 	}, 20*time.Second, 50*time.Millisecond, expression)
 }
 
-// SavePicture writes a picture of the page into the folder that DYNALIMIT_PICTURES names, if it is set.
+// SavePicture writes a screenshot of the page as name.png into the folder that DYNALIMIT_PICTURES names. It
+// does nothing if that is not set. An error fails the test.
 func (p *Tab) SavePicture(name string) {
 	p.t.Helper()
 	folder := os.Getenv("DYNALIMIT_PICTURES")

@@ -107,8 +107,8 @@ func (o Options) OnThisMachine() bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// Port returns the port in the URL of an engine on this machine. It is 0 if the URL has no port, and for AWS or
-// another machine.
+// Port returns the port in the URL of an engine on this machine, from the flags. It is 0 if the URL has no
+// port, and for AWS or another machine.
 func (o Options) Port() int {
 	u, err := o.engineURL()
 	if u == nil || err != nil || !o.OnThisMachine() {
@@ -126,8 +126,9 @@ func (o Options) Where() string {
 	return "DynamoDB"
 }
 
-// Config returns the AWS configuration of the flags and the environment, or an error if it names no region. For
-// an engine on this machine it fills in missing credentials and a missing region.
+// Config returns the AWS configuration of the flags and the environment, or an error for invalid flags or
+// without a region. For an engine on this machine it fills in missing credentials and a missing region. It logs
+// nothing.
 func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	if err := o.Check(); err != nil {
 		return aws.Config{}, err
@@ -155,7 +156,8 @@ func (o Options) Config(ctx context.Context) (aws.Config, error) {
 	return cfg, nil
 }
 
-// Client returns a client of DynamoDB, or an error about the AWS configuration.
+// Client returns a client of DynamoDB or the engine, as ClientOf does, or an error about the AWS configuration.
+// It sends no request to the table.
 func (o Options) Client(ctx context.Context) (*dynamodb.Client, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -213,7 +215,8 @@ func (o Options) FormationOf(cfg aws.Config) *cloudformation.Client {
 	})
 }
 
-// Repository opens the table for reading. It sends no request for the author of changes.
+// Repository opens the table for reading, with a new client. It sends no request, and does not ask for the
+// author of changes.
 func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) {
 	client, err := o.Client(ctx)
 	if err != nil {
@@ -222,7 +225,8 @@ func (o Options) Repository(ctx context.Context) (*dynalimit.Repository, error) 
 	return o.WithClient(client)
 }
 
-// ForChanges opens the table for changes under the name Principal or, if that is empty, the result of Identity.
+// ForChanges opens the table for changes. Their author is Principal or, if that is empty, the result of
+// Identity. It fails if AWS does not name one.
 func (o Options) ForChanges(ctx context.Context) (*dynalimit.Repository, error) {
 	cfg, err := o.Config(ctx)
 	if err != nil {
@@ -234,7 +238,8 @@ func (o Options) ForChanges(ctx context.Context) (*dynalimit.Repository, error) 
 	return o.WithClient(o.ClientOf(cfg))
 }
 
-// WithClient opens the table of the options with a client that the caller made.
+// WithClient opens the table of the options with a client that the caller made. It sends no request; it fails
+// for invalid names.
 func (o Options) WithClient(client dynalimit.DynamoDB) (*dynalimit.Repository, error) {
 	return dynalimit.NewRepository(client, o.Table, &dynalimit.RepositoryOptions{
 		Namespace: o.Namespace, Principal: o.Principal, Now: o.Now, RequestTimeout: cmp.Or(o.Timeout, requestTimeout),

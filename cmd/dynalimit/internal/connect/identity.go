@@ -31,7 +31,8 @@ func (o Options) Identity(ctx context.Context, cfg aws.Config) (string, error) {
 	return who, nil
 }
 
-// CallerOf asks STS for the AWS identity of the credentials and returns its ARN.
+// CallerOf asks STS for the AWS identity of the credentials of cfg and returns its ARN, or the error of the
+// request as it is.
 func (o Options) CallerOf(ctx context.Context, cfg aws.Config) (string, error) {
 	client := sts.NewFromConfig(cfg, func(s *sts.Options) {
 		s.APIOptions = append(s.APIOptions, requestMiddleware(cmp.Or(o.Timeout, requestTimeout)))

@@ -14,8 +14,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/ddb"
 )
 
-// requestMiddleware returns an option of AWS clients that bounds each request, its tries included, to limit
-// unless the caller has set a deadline. It converts errors as the library does, and records writes for Wrote.
+// requestMiddleware returns an option of AWS clients that bounds each request, its tries included, to limit,
+// unless its context has a deadline. It also makes the library's texts of errors, and records writes for Wrote.
 func requestMiddleware(limit time.Duration) func(*middleware.Stack) error {
 	request := func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
 		markWrite(ctx, awsmiddleware.GetOperationName(ctx))
@@ -66,19 +66,21 @@ func Unanswered(err error) bool {
 	return cause != nil && (d.Silent || d.Setting)
 }
 
-// Throttled reports whether DynamoDB throttled a request.
+// Throttled reports whether err is DynamoDB's refusal of a request for lack of throughput. It is false for nil.
 func Throttled(err error) bool {
 	api, is := errors.AsType[smithy.APIError](err)
 	return is && ddb.Classify(api, context.Background()).Verdict == ddb.Throttled
 }
 
-// NoCredentials reports whether a request was not sent because there are no credentials.
+// NoCredentials reports whether err means that an AWS request was not sent for lack of credentials. It is false
+// for nil.
 func NoCredentials(err error) bool {
 	cause := causeOf(err)
 	return cause != nil && ddb.LacksCredentials(cause)
 }
 
-// causeOf returns the cause inside the error of an AWS request, or nil for another error.
+// causeOf returns the error inside the *smithy.OperationError of a failed AWS request, or nil for another error
+// and for nil.
 func causeOf(err error) error {
 	if request, ok := errors.AsType[*smithy.OperationError](err); ok {
 		return request.Err

@@ -93,13 +93,15 @@ type Bucket struct {
 	Sources []Source `json:"sources"`
 }
 
-// HasPlanConfig reports whether a source of the entity's plan is configured.
+// HasPlanConfig reports whether a source of the entity's plan is stored for the resource, its groups or as
+// default. It is false without a plan.
 func (l Link) HasPlanConfig() bool {
 	says := func(one Source) bool { return one.Scope.Plan != "" && one.Config.Version != 0 }
 	return slices.ContainsFunc(l.Sources, says) || slices.ContainsFunc(l.Groups, func(g Group) bool { return slices.ContainsFunc(g.Sources, says) })
 }
 
-// HasConfig reports whether any source has limits for the bucket, makes it unlimited, or blocks it.
+// HasConfig reports whether any source has limits for the bucket, makes it unlimited, or blocks it, by Source
+// and Blocked.
 func (b Bucket) HasConfig() bool { return b.Source != "" || b.Blocked != "" }
 
 // Limit is a limit in force.
@@ -129,7 +131,8 @@ type Source struct {
 	HiddenBy sources.Source `json:"hidden_by,omitempty"`
 }
 
-// RequestsMoney reports whether the call requests tokens of a limit of money.
+// RequestsMoney reports whether the call requests tokens of a limit of money at any bucket of the chain. It is
+// false before the limits' statuses are read.
 func (d *Decision) RequestsMoney() bool {
 	for i := range d.Chain {
 		for _, b := range d.Chain[i].bucketsByName(d.Resource) {
@@ -144,9 +147,9 @@ func (d *Decision) RequestsMoney() bool {
 // mostLinks is the maximal length of the chain. A service charges no more entities.
 const mostLinks = 8
 
-// Read returns, without taking tokens, the decision about a call for the amounts asked at now; batch makes it a
-// batch call. The outcome is Unconfigured if an entity of the chain has no configured source. Errors: as Check
-// and ResolveLimits.
+// Read returns the decision about a call for the amounts asked now, without taking tokens; batch makes it a
+// batch call. The outcome is Unconfigured if an entity of the chain has no configured source. The errors are
+// those of Check and ResolveLimits.
 func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource string, asked dynalimit.Amounts, batch bool, now time.Time) (*Decision, error) {
 	d := &Decision{EntityID: entity, Resource: resource, At: now, Asked: asked, Batch: batch}
 	own := false                                                                                           // for parents only their own sources and their plan's sources count
@@ -170,8 +173,8 @@ func Read(ctx context.Context, repo *dynalimit.Repository, entity, resource stri
 	return d, d.checkBuckets(ctx, repo)
 }
 
-// isConfigured reports whether each entity of the chain, up to a blocked one, has a configured
-// source.
+// isConfigured reports whether each entity of the chain has a configured source on the resource or a group. It
+// also returns true as soon as it meets a blocked bucket.
 func (d *Decision) isConfigured() bool {
 	for _, link := range d.Chain {
 		says := link.HasConfig()
@@ -188,8 +191,8 @@ func (d *Decision) isConfigured() bool {
 	return true
 }
 
-// bucketsByName returns pointers to the entity's buckets: the one on the resource under the resource's name,
-// and those on groups under theirs.
+// bucketsByName returns pointers to l's buckets, so that callers can change them. The bucket on the resource is
+// under its name, those on groups under theirs.
 func (l *Link) bucketsByName(resource string) map[string]*Bucket {
 	all := map[string]*Bucket{resource: &l.Bucket}
 	for i := range l.Groups {
@@ -221,9 +224,9 @@ func (d *Decision) addLink(ctx context.Context, repo *dynalimit.Repository, r dy
 	return nil
 }
 
-// readBucket returns the bucket of the resolved limits r, with the configurations of the sources in of. Of a
-// parent, only sources made for it or its plan block, and if own is true no other source counts. It sets d's
-// outage policy if no earlier bucket has.
+// readBucket returns the bucket of the resolved limits r, with the configurations of the sources in of, and no
+// status yet. For a parent only sources made for it or its plan block; if own is true, no others count at all.
+// It sets d's outage policy if no earlier bucket has.
 func (d *Decision) readBucket(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, own bool, of []Source) (Bucket, error) {
 	if len(d.Chain) > 0 && !r.Blocked.IsOwn() { // decided for the calling entity
 		r.Blocked = ""
@@ -288,7 +291,8 @@ func (d *Decision) applyReport(r *dynalimit.Report) {
 	}
 }
 
-// newWait converts the time until a call fits. Until is set unless w is Never.
+// newWait converts w, the time until a call fits, to a Wait. It sets MS and Until, or only Never if w is
+// dynalimit.Never.
 func (d *Decision) newWait(w time.Duration) *Wait {
 	if w == dynalimit.Never {
 		return &Wait{Never: true, For: w}
@@ -297,8 +301,8 @@ func (d *Decision) newWait(w time.Duration) *Wait {
 	return &Wait{MS: w.Milliseconds(), Until: &until, For: w}
 }
 
-// SourcesOf returns the sources that apply to an entity, its plan ("" for none) and a resource,
-// the most specific first.
+// SourcesOf returns the six sources that apply to an entity, its plan and a resource, the most specific first,
+// without their configurations. If plan is "", the two of the plan are missing.
 func SourcesOf(entity, plan, resource string) []Source {
 	all := []Source{
 		{Source: sources.Entity, Scope: admin.Scope{Entity: entity, Resource: resource}},
@@ -314,8 +318,8 @@ func SourcesOf(entity, plan, resource string) []Source {
 		Source{Source: sources.System, Scope: admin.Scope{Everyone: true}})
 }
 
-// readSources reads the configuration of each source and sets it in all, in place. It also sets whether a
-// source is in force or hidden, according to r.
+// readSources reads the configuration of each source and sets it in all, in place. It also sets InForce, and
+// HiddenBy for a source with limits that is not in force, according to r.
 func readSources(ctx context.Context, repo *dynalimit.Repository, r dynalimit.ResolvedLimits, all []Source) error {
 	scopes := make([]admin.Scope, len(all))
 	for i := range all {

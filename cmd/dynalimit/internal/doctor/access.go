@@ -17,7 +17,7 @@ import (
 // soon is the minimal remaining validity of credentials.
 const soon = 15 * time.Minute
 
-// checkRegion reports the region of the requests, which is never a fault.
+// checkRegion returns an OK finding with the region of the requests. It sends no request.
 func (v *visit) checkRegion(context.Context) tables.Finding {
 	if v.Engine {
 		return tables.Fine("%s, which an engine ignores", v.Region)
@@ -25,8 +25,9 @@ func (v *visit) checkRegion(context.Context) tables.Finding {
 	return tables.Fine("%s", v.Region)
 }
 
-// checkCredentials retrieves the credentials and asks AWS for their identity. It warns if they expire soon, and
-// is Unchecked if AWS does not name the identity. If they cannot be used, it sets v.down.
+// checkCredentials retrieves the credentials and asks AWS for their identity. If they cannot be used, it is
+// Wrong and sets v.down. It is a Warning if they expire within 15 minutes, and Unchecked if AWS names no
+// identity.
 func (v *visit) checkCredentials(ctx context.Context) tables.Finding {
 	if v.Credentials == nil {
 		return tables.Fine("an engine on this machine needs none")
@@ -77,7 +78,7 @@ func credentialSource(c aws.Credentials) string {
 // clockText formats an instant in UTC to the second.
 func clockText(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// loginCommand returns the command that renews credentials.
+// loginCommand returns the AWS CLI command that renews credentials, with the profile if one is named.
 func (v *visit) loginCommand() string {
 	if v.Profile == "" {
 		return "aws sso login"
@@ -85,8 +86,8 @@ func (v *visit) loginCommand() string {
 	return "aws sso login --profile " + v.Profile
 }
 
-// badCredentials returns the finding of credentials that cannot be used, with found as its text. It sets
-// v.down, so that later checks send no request to DynamoDB.
+// badCredentials returns a Wrong finding of credentials that cannot be used, with found as its text and a login
+// command. It sets v.down, so that later checks send no request to DynamoDB.
 func (v *visit) badCredentials(found string) tables.Finding {
 	v.down = "the credentials cannot be used"
 	return tables.Finding{Status: tables.Wrong, Found: found, Means: "every request is refused", Fix: v.loginCommand()}
@@ -118,8 +119,8 @@ func (v *visit) checkEndpoint(ctx context.Context) tables.Finding {
 	return tables.Fine("%s answered in %v", v.Where, facts.received.Sub(facts.sent).Round(time.Millisecond))
 }
 
-// describeTable requests the description of a table. It returns the answer or error, its Date, and
-// the times around the request.
+// describeTable requests the description of a table once. It returns the answer or the error in facts, with the
+// answer's Date, the times around the request, and whether anything answered.
 func (v *visit) describeTable(ctx context.Context, table string) *tableFacts {
 	facts := &tableFacts{sent: v.Now()}
 	out, err := v.Client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})

@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/cmd/dynalimit/internal/tables"
 )
 
-// checkAlerts warns if limits have alerts and no Deliverer sends them, else it names the Deliverer. It returns
-// nil without alerts, and after a fault in v.down.
+// checkAlerts returns a Warning if limits have alerts and no process delivers them, else an OK finding with its
+// name. It returns nil if checkConfiguration found no alerts, and if v.down is set.
 func (v *visit) checkAlerts(ctx context.Context) []tables.Finding {
 	if v.alerted == "" || v.down != "" {
 		return nil

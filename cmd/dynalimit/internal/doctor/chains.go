@@ -14,8 +14,8 @@ type chains struct {
 	children map[string]int
 }
 
-// chainsOf indexes the attached entities among records: the parent of each, and the number of
-// children by parent.
+// chainsOf returns the chains of records: the parent of each entity with an attached parent, and the number of
+// such children by parent.
 func chainsOf(records []admin.Entity) chains {
 	c := chains{map[string]string{}, map[string]int{}}
 	for _, e := range records {
@@ -27,8 +27,8 @@ func chainsOf(records []admin.Entity) chains {
 	return c
 }
 
-// chainFault describes the fault of an entity's chain, or returns "". It reports each fault at one entity: a
-// chain that is too deep at its lowest, and a cycle at the first by name.
+// chainFault describes the fault of an entity's chain of parents, or returns "". It reports each fault at one
+// entity: a chain that is too deep at its lowest, and a cycle at its first entity by name.
 func (c chains) chainFault(e admin.Entity) string {
 	chain := []string{e.ID}
 	for at := c.parents[e.ID]; at != ""; at = c.parents[at] {

@@ -14,8 +14,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
-// checkNamespace checks that the namespace, if one is named, is registered and not deleted. If it is not, it
-// sets v.down, so that later checks send no request.
+// checkNamespace checks that the namespace, if one is named, is registered and not deleted. Otherwise the
+// finding is Wrong, and it sets v.down, so that later checks send no request. It is Unchecked if v.down is set
+// or the read fails.
 func (v *visit) checkNamespace(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -94,8 +95,9 @@ func (v *visit) checkConfiguration(ctx context.Context) []tables.Finding {
 	return []tables.Finding{tables.Fine("%s, all can be read", notation.CountText(seen, "source"))}
 }
 
-// findUnreadable returns a finding for each configuration that cannot be decoded. It reads all at
-// once, and one by one if that fails. It adds their groups to v.groups, and sets v.alerted.
+// findUnreadable returns a Wrong finding for each of sources with a configuration that cannot be decoded. It
+// reads all at once, and one by one if that fails. It adds their groups to v.groups, and sets v.alerted to the
+// first with alerts; another error ends it.
 func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]tables.Finding, error) {
 	if len(sources) == 0 {
 		return nil, nil
@@ -127,8 +129,8 @@ func (v *visit) findUnreadable(ctx context.Context, sources []admin.Scope) ([]ta
 	return results, nil
 }
 
-// deleteSourceCommand returns a command that deletes an unreadable source without reading it first,
-// unlike the commands of dynalimit.
+// deleteSourceCommand returns an AWS CLI command that deletes the item of an unreadable source and prints it.
+// The commands of dynalimit would have to read the source first. It runs nothing.
 func (v *visit) deleteSourceCommand(at admin.Scope) string {
 	keys := schema.NewKeys(v.Namespace)
 	key := keys.SystemConfig()
@@ -143,8 +145,8 @@ func (v *visit) deleteSourceCommand(at admin.Scope) string {
 	return v.deleteItemCommand(key)
 }
 
-// checkSystemLimits checks the limits of the system. A block is Wrong, also one with exceptions. Missing limits
-// and an unlimited system are a Hint.
+// checkSystemLimits reads the system source. A block is Wrong, also one with exceptions. Missing limits and an
+// unlimited system are a Hint, limits are OK, and it is Unchecked if v.down is set or the read fails.
 func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -168,7 +170,8 @@ func (v *visit) checkSystemLimits(ctx context.Context) tables.Finding {
 	return tables.Fine("%s", notation.CountText(len(config.Limits), "limit"))
 }
 
-// deleteItemCommand returns a command of the AWS CLI that deletes an item and prints its old value.
+// deleteItemCommand returns an AWS CLI command that deletes the item of a key in the table of limits and prints
+// its old value. It runs nothing.
 func (v *visit) deleteItemCommand(key schema.Key) string {
 	return v.table.Flags.OfAWS(`dynamodb delete-item --table-name %s --key '{"PK":{"S":%q},"SK":{"S":%q}}' --return-values ALL_OLD`, v.table.Name(), key.PK, key.SK)
 }

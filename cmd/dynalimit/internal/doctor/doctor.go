@@ -32,13 +32,14 @@ var checks = []check{
 	{"budget tables", "looking at the tables of budgets", (*visit).checkBudgetTables},
 }
 
-// singleFinding converts a check with one finding to the form of checks with several.
+// singleFinding wraps a check with one finding in a function that returns it in a slice, the form of checks
+// with several.
 func singleFinding(run func(*visit, context.Context) tables.Finding) func(*visit, context.Context) []tables.Finding {
 	return func(v *visit, ctx context.Context) []tables.Finding { return []tables.Finding{run(v, ctx)} }
 }
 
-// Examine runs every check, calls doing with its description before each, and returns all findings. It
-// continues after a fault. A check that hangs ends with its timeout, and dependent ones are Unchecked. If ctx
+// Examine runs every check in order, calls doing with its description before each, and returns all findings. A
+// fault does not stop it: dependent checks are Unchecked, and a check that hangs ends with its timeout. If ctx
 // ends, it returns the findings so far and the cause.
 func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Finding, error) {
 	v := &visit{Patient: p, table: p.Tables[0]}
@@ -61,7 +62,8 @@ func Examine(ctx context.Context, p Patient, doing func(string)) ([]tables.Findi
 	return all, nil
 }
 
-// Worst returns the worst status of the results: Wrong, Warning, Unchecked, Hint, or OK.
+// Worst returns the worst status of the results, in the order Wrong, Warning, Unchecked, Hint, OK. It is OK
+// without results.
 func Worst(results []tables.Finding) tables.Status {
 	rank := map[tables.Status]int{tables.OK: 0, tables.Hint: 1, tables.Unchecked: 2, tables.Warning: 3, tables.Wrong: 4}
 	worst := tables.OK

@@ -38,8 +38,8 @@ const (
 	answered
 )
 
-// causeOf returns the cause of a failed request, or none for nil. It never takes a lost network for
-// a missing permission.
+// causeOf classifies the error of a request to AWS or an engine, by its code, its answer or the lack of one;
+// none for nil. A lost network is never denied, which means a missing permission.
 func causeOf(err error) cause {
 	if err == nil {
 		return none
@@ -66,8 +66,8 @@ func causeOf(err error) cause {
 	return causeOfUnsent(err)
 }
 
-// causeOfUnsent returns the cause of a request that got no answer: missing credentials, or a silent
-// network.
+// causeOfUnsent returns the cause of a request without an answer, by its text: refusedCredentials if
+// credentials are missing, else silent.
 func causeOfUnsent(err error) cause {
 	if strings.Contains(ddb.Explain(err), "credentials") || strings.Contains(err.Error(), "static credentials are empty") {
 		return refusedCredentials
@@ -75,8 +75,8 @@ func causeOfUnsent(err error) cause {
 	return silent
 }
 
-// causeOfCode returns the cause by the error code and message of an answer. It returns answered for
-// unknown codes.
+// causeOfCode returns the cause by the error code and message of an answer, api; err is the whole error. It
+// returns answered for unknown codes.
 func causeOfCode(err error, api smithy.APIError) cause {
 	code, explained := api.ErrorCode(), ddb.Explain(err)
 	switch {
@@ -94,7 +94,8 @@ func causeOfCode(err error, api smithy.APIError) cause {
 	return answered
 }
 
-// responseOf returns the HTTP response inside an error, or nil if there was no answer.
+// responseOf returns the HTTP response inside an error, or nil if the request got no answer. The SDK has closed
+// its body.
 func responseOf(err error) *http.Response {
 	var r *awshttp.ResponseError
 	if errors.As(err, &r) && r.Response != nil && r.Response.Response != nil && r.HTTPStatusCode() != 0 {
@@ -103,7 +104,8 @@ func responseOf(err error) *http.Response {
 	return nil
 }
 
-// explainError describes in a sentence why a request failed. It returns "" for nil.
+// explainError returns a sentence for people about the reason of a failed request, without the SDK's details.
+// It returns "" for nil.
 func (v *visit) explainError(err error) string {
 	var api smithy.APIError
 	_ = errors.As(err, &api)

@@ -62,9 +62,9 @@ func (v *visit) checkNames(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: found, Means: "a misspelt name is accepted, and less specific sources decide", Fix: v.tableCommand(fix)}
 }
 
-// checkEntityNames checks the plans and parents named in entities' records. failing are the invalid chains, and
-// wrong the unknown names and the parents without limits. first is the first entity with a fault, and detached
-// the number of entities with a detached parent.
+// checkEntityNames checks the plans and parents named in records; there has the ids with a record. failing
+// describes invalid chains, and wrong unknown names and parents without limits. first is the first entity with
+// a fault, detached the number of entities with a detached parent.
 func (v *visit) checkEntityNames(records []admin.Entity, there map[string]bool) (failing, wrong []string, first string, detached int) {
 	plans := map[string]string{}
 	for _, e := range records {
@@ -93,8 +93,8 @@ func (v *visit) checkEntityNames(records []admin.Entity, there map[string]bool) 
 	return failing, wrong, first, detached
 }
 
-// unknownNames describes an entity's plan without limits, and its parent without a record. parent
-// is true if the parent has one.
+// unknownNames returns a sentence if the entity's plan has no limits, and another if its parent has no record,
+// which parent says. It is nil without a fault.
 func (v *visit) unknownNames(e admin.Entity, parent bool) (wrong []string) {
 	if e.Plan != "" && !v.plans[e.Plan] {
 		wrong = append(wrong, fmt.Sprintf("the plan %q of %s has no limits", e.Plan, e.ID))

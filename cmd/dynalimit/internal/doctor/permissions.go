@@ -35,8 +35,8 @@ type place struct {
 	key   schema.Item
 }
 
-// neededActions returns a probe for each action that the role v.Role needs, with one query for each
-// index.
+// neededActions returns a probe for each DynamoDB action that the role v.Role needs on the table of limits.
+// Roles that query get a probe for each index too. With a namespace the administrator does not need Scan.
 func (v *visit) neededActions() []probe {
 	get, batchGet, update := probe{"GetItem", "", probeGet}, probe{"BatchGetItem", "", probeBatchGet}, probe{"UpdateItem", "", probeUpdate}
 	queries := []probe{{"Query", "", probeQuery}}
@@ -61,8 +61,8 @@ func (v *visit) neededActions() []probe {
 	return append(acquire, queries...)
 }
 
-// checkPermissions sends a probe for each action that the role needs. It uses the key of a bucket that does
-// not exist. A further finding is added if DynamoDB served none of them.
+// checkPermissions sends a harmless probe for each action that the role needs, on a bucket that does not exist,
+// and returns their findings. It adds a Wrong one if DynamoDB served none of them.
 func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	at := place{v.table.Name(), schema.NewKeys(v.Namespace).Bucket("probe-"+rand.Text(), "probe").Attributes()}
 	var results []tables.Finding
@@ -80,8 +80,8 @@ func (v *visit) checkPermissions(ctx context.Context) []tables.Finding {
 	return results
 }
 
-// unservedFinding returns a finding if DynamoDB throttled every request about items, or answered none. It
-// returns false otherwise.
+// unservedFinding returns a Wrong finding and true if DynamoDB throttled every probe of a permission, or
+// stopped answering. It returns false if one was served, or none was sent.
 func (v *visit) unservedFinding() (tables.Finding, bool) {
 	f := tables.Finding{Check: "requests", Status: tables.Wrong, Means: "calls of services fail, or end as their policy for outages says", Fix: v.table.Flags.Command("table status")}
 	switch {
@@ -98,8 +98,8 @@ func (v *visit) unservedFinding() (tables.Finding, bool) {
 	return f, true
 }
 
-// testPermission sends one probe and returns OK if it is permitted, Wrong if denied, else Unchecked. It records
-// DynamoDB's answer: v.served, v.throttled, or v.down without an answer. It sends nothing if v.down is set.
+// testPermission sends one probe and returns OK if it is permitted, Wrong if denied, else Unchecked. It sets
+// v.served, v.throttled or, without an answer, v.down. If v.down is set already, it sends nothing.
 func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -123,7 +123,8 @@ func (v *visit) testPermission(ctx context.Context, p probe, at place) tables.Fi
 	}
 }
 
-// conditionFailed reports whether a write failed by its condition, so it was permitted.
+// conditionFailed reports whether err says that a write or transaction failed by its condition, which proves
+// that it was permitted.
 func conditionFailed(err error) bool {
 	if _, failed := errors.AsType[*types.ConditionalCheckFailedException](err); failed {
 		return true
@@ -134,20 +135,22 @@ func conditionFailed(err error) bool {
 	})
 }
 
-// probeGet reads an item that does not exist, and returns the error of the request.
+// probeGet reads the item at, which does not exist, consistently, and returns the error of the request; nil
+// means that reading is permitted.
 func probeGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.GetItem(ctx, &dynamodb.GetItemInput{TableName: &at.table, Key: at.key, ConsistentRead: aws.Bool(true)})
 	return err
 }
 
-// probeBatchGet reads an item that does not exist, in a batch, and returns the error of the request.
+// probeBatchGet reads the item at, which does not exist, in a batch, and returns the error of the request; nil
+// means that it is permitted.
 func probeBatchGet(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{at.table: {Keys: []schema.Item{at.key}}}})
 	return err
 }
 
-// probeQuery queries one item by the probe's key, in the table or in the index p.on, and returns the error of
-// the request.
+// probeQuery queries the key of the item at, which does not exist, in the table or in the index p.on. It
+// returns the error of the request; nil means that it is permitted.
 func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	in := &dynamodb.QueryInput{
 		TableName: &at.table, KeyConditionExpression: aws.String("#0 = :0"), Limit: aws.Int32(1),
@@ -160,7 +163,8 @@ func probeQuery(ctx context.Context, p probe, c tables.Client, at place) error {
 	return err
 }
 
-// probeScan scans one item of the table, and returns the error of the request.
+// probeScan scans one item of the table, any item, and returns the error of the request; nil means that scans
+// are permitted.
 func probeScan(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.Scan(ctx, &dynamodb.ScanInput{TableName: &at.table, Limit: aws.Int32(1)})
 	return err
@@ -200,8 +204,8 @@ func probeConditionCheck(ctx context.Context, _ probe, c tables.Client, at place
 	return err
 }
 
-// probeBatchWrite sends a batch that deletes the item that never exists, because a batch has no conditions. It
-// returns the error of the request.
+// probeBatchWrite sends a batch that deletes the item at, which never exists, because a batch has no
+// conditions. It returns the error of the request; nil means that it is permitted.
 func probeBatchWrite(ctx context.Context, _ probe, c tables.Client, at place) error {
 	_, err := c.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{
 		at.table: {{DeleteRequest: &types.DeleteRequest{Key: at.key}}},

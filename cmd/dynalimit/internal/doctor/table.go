@@ -16,8 +16,9 @@ const (
 	otherLayout = "the layout of the table is refused"
 )
 
-// checkLimitsTable checks the table of limits by its description in v.described. It sets v.down if the table is
-// missing, has another key or a refused layout, or does not answer. Without a description it is Unchecked.
+// checkLimitsTable returns the findings of the table of limits, from v.described and further requests. It sets
+// v.down if the table is missing, has another key or a refused layout, or does not answer. Without a
+// description it is Unchecked.
 func (v *visit) checkLimitsTable(ctx context.Context) []tables.Finding {
 	if v.described == nil {
 		return []tables.Finding{tables.CannotCheck("%s", v.down)}
@@ -61,8 +62,8 @@ func (v *visit) checkDescribed(ctx context.Context, p tables.Plan, facts *tableF
 	return append(found, state.Findings...)
 }
 
-// checkBudgetTables describes and checks the two tables of budgets. It returns nil if they are not part of the
-// examination. They are Unchecked if DynamoDB cannot be asked.
+// checkBudgetTables describes and checks the two tables of budgets, and returns their findings with the table's
+// name. It returns nil if they are not part of the examination. They are Unchecked if DynamoDB cannot be asked.
 func (v *visit) checkBudgetTables(ctx context.Context) []tables.Finding {
 	var results []tables.Finding
 	for _, p := range v.Tables[1:] {

@@ -17,8 +17,8 @@ import (
 // followed periodically. The stream keeps records for a day.
 const closedLate, recordsKept = 4 * time.Hour, 24 * time.Hour
 
-// checkUsage reads the last closed hour of usage. It warns if no hour was closed for more than four hours, or
-// the stored hour cannot be decoded. It hints if none was ever closed.
+// checkUsage reads the record of the last closed hour of usage. It is a Warning if that is more than four hours
+// old or cannot be decoded. It is a Hint if no hour was ever closed, and Unchecked if the read fails.
 func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	if v.down != "" {
 		return tables.CannotCheck("%s", v.down)
@@ -47,8 +47,8 @@ func (v *visit) checkUsage(ctx context.Context) tables.Finding {
 	return tables.Finding{Status: tables.Warning, Found: closed, Means: means, Fix: v.tailCommand()}
 }
 
-// usageRetention reads how long hours of usage are kept, and returns that as the end of a sentence. It returns
-// "" if that is unknown.
+// usageRetention reads the retention of hours of usage and returns it as the end of a sentence, such as ", and
+// kept for 90 days". It returns "" if that is not stored or cannot be read.
 func (v *visit) usageRetention(ctx context.Context) string {
 	out, err := v.Client.GetItem(ctx, &dynamodb.GetItemInput{TableName: v.table.Input.TableName, Key: schema.UsageKept().Attributes(), ConsistentRead: aws.Bool(true)})
 	if err != nil {
@@ -64,6 +64,6 @@ func (v *visit) usageRetention(ctx context.Context) string {
 	}
 }
 
-// tailCommand returns the command "dynalimit tail", which follows the stream, with the flags that reach the
-// table.
+// tailCommand returns the text of the command "dynalimit tail", which follows the stream, with the flags that
+// reach the table. It runs nothing.
 func (v *visit) tailCommand() string { return v.tableCommand("tail") }

@@ -88,12 +88,14 @@ type tableFacts struct {
 	reached              bool
 }
 
-// withTimeout returns a context that bounds one request of a check by v.Timeout.
+// withTimeout returns a context that ends after v.Timeout, with the cause errSlow, to bound one request of a
+// check, and its cancel function.
 func (v *visit) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, v.Timeout, errSlow)
 }
 
 var errSlow = errors.New("no answer in time")
 
-// tableCommand returns the command "dynalimit WORDS" with the flags that reach the table of limits.
+// tableCommand returns the text of the command "dynalimit WORDS" with the flags that reach the table of limits.
+// It runs nothing.
 func (v *visit) tableCommand(words string) string { return v.table.Flags.Command(words) }

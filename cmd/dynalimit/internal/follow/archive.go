@@ -31,8 +31,8 @@ type ArchiveStatus struct {
 	Retries int64 `json:"retries"`
 }
 
-// AsArchive converts the status of a Tail that archives items in place of counting usage: its counted records
-// are the archived ones.
+// AsArchive converts the status of a Tail that archives items in place of counting usage: Counted becomes
+// Archived. It leaves out folds, gaps and closed hours.
 func (s Status) AsArchive() ArchiveStatus {
 	return ArchiveStatus{
 		Shards: s.Shards, Behind: s.Behind, BehindMS: s.BehindMS, Gathered: s.Gathered, Archived: s.Counted, Repeated: s.Repeated,
@@ -40,7 +40,8 @@ func (s Status) AsArchive() ArchiveStatus {
 	}
 }
 
-// Text formats the number of shards, the lag and the counts as one line.
+// Text formats the status as one line: the number of shards, their lag, the waiting records, then the counts of
+// Done.
 func (s ArchiveStatus) Text() string {
 	return readingText(s.Shards, s.Behind, s.Gathered) + ", " + s.Done()
 }

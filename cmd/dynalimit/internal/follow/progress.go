@@ -68,13 +68,13 @@ type shard struct {
 	past  bool
 }
 
-// New returns a Progress. now must be a running clock. tell receives notes for operators, line
-// by line.
+// New returns a Progress that counts from now on, with no shards. now must be a running clock. tell is called
+// with notes for operators, one line each, outside the lock.
 func New(now func() time.Time, tell func(string)) *Progress {
 	return &Progress{now: now, tell: tell, shards: map[aggregator.Shard]*shard{}, quiet: now(), began: now()}
 }
 
-// Observer returns an observer that reports a Tail's work to p.
+// Observer returns a TailObserver with methods of p as functions, so that a Tail's work is counted in p.
 func (p *Progress) Observer() aggregator.TailObserver {
 	return aggregator.TailObserver{
 		ShardChanged: p.ShardChanged, Lagged: p.Lagged, Processed: p.Processed, Skipped: p.Skipped,
@@ -136,14 +136,15 @@ func (p *Progress) Stuck(tries int) error {
 	return fmt.Errorf("%s failed %d times in a row: %w; the next run goes on from the last checkpoint", p.failed.Op, p.failed.Try, p.failed.Err)
 }
 
-// isWaiting reports whether a record is known to wait in the shard.
+// isWaiting reports whether a record waits in the shard, by its last lag: it is behind or has gathered records.
+// It is true before the first lag is known.
 func (r *shard) isWaiting() bool { return r.lag == nil || r.lag.Behind > 0 || r.lag.Gathered > 0 }
 
-// markActive restarts the time of Quiet, because a shard came or went, or a step failed.
+// markActive restarts the time of Quiet, because a shard came or went, or a step failed. The caller holds p.mu.
 func (p *Progress) markActive() { p.quiet = p.now() }
 
-// updateAndPrint calls a function, which changes p, under the lock. It prints the notes that the function
-// passed to say after it has released the lock.
+// updateAndPrint calls a function, which changes p, under p.mu. It passes the notes that the function formatted
+// with say to p.tell, after it has released the lock.
 func (p *Progress) updateAndPrint(what func(say func(format string, args ...any))) {
 	var lines []string
 	p.mu.Lock()
@@ -186,8 +187,8 @@ func (p *Progress) Lagged(e aggregator.ShardLag) {
 	})
 }
 
-// Processed implements aggregator.TailObserver. It counts processed records by their result, reports gaps, and
-// forgets the failure that Stuck would return.
+// Processed implements aggregator.TailObserver. It counts the processed records by their result and one fold,
+// counts and prints gaps, and forgets the failure that Stuck would return.
 func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Folds++
@@ -199,7 +200,8 @@ func (p *Progress) Processed(e aggregator.RecordsProcessed) {
 	})
 }
 
-// reportGaps counts gaps and reports the first mostGaps of them through say. The caller holds p.mu.
+// reportGaps counts gaps in p.status and passes the first mostGaps of them to say, and the number of the
+// others. The caller holds p.mu.
 func (p *Progress) reportGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	p.status.Gaps += int64(len(gaps))
 	for i, g := range gaps {
@@ -211,7 +213,8 @@ func (p *Progress) reportGaps(gaps []aggregator.Gap, say func(string, ...any)) {
 	}
 }
 
-// Skipped implements aggregator.TailObserver. It counts and reports a skipped record.
+// Skipped implements aggregator.TailObserver. It counts a record that can never be processed, and prints a note
+// about it.
 func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Skipped++
@@ -219,8 +222,8 @@ func (p *Progress) Skipped(e aggregator.RecordSkipped) {
 	})
 }
 
-// Trimmed implements aggregator.TailObserver. It counts and reports records that the stream dropped
-// unread.
+// Trimmed implements aggregator.TailObserver. It counts an event of records that the stream dropped unread, and
+// prints a note about it.
 func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		p.status.Trimmed++
@@ -228,7 +231,8 @@ func (p *Progress) Trimmed(e aggregator.ShardTrimmed) {
 	})
 }
 
-// Disordered implements aggregator.TailObserver. It reports a record that came after a later one of its shard.
+// Disordered implements aggregator.TailObserver. It prints a note about a record that came after a later one of
+// its shard, and counts nothing.
 func (p *Progress) Disordered(e aggregator.RecordDisordered) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		say("shard %s gave record %s after %s: it may be taken for repeated", e.Shard.ID, e.Sequence, e.After)
@@ -248,7 +252,8 @@ func (p *Progress) Retrying(e aggregator.TailRetry) {
 	})
 }
 
-// Closed counts an hour that a Closer closed or made final. It reports the gaps of a final one.
+// Closed counts an hour that a Closer closed, or one that it made final. It counts and prints the gaps of a
+// final one only, because earlier ones may disappear.
 func (p *Progress) Closed(h aggregator.ClosedHour) {
 	p.updateAndPrint(func(say func(string, ...any)) {
 		if h.Final {

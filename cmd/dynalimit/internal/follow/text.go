@@ -25,7 +25,8 @@ func gapText(g aggregator.Gap) string {
 	return fmt.Sprintf("gap: %s of %s, %s in the hour of %s: %s", g.Limit, g.Entity, g.Resource, g.Hour.UTC().Format("2006-01-02 15:04"), what)
 }
 
-// Text formats the lag and the counts of the status as one line.
+// Text formats the status as one line: the number of shards, their lag, the waiting and the read records, then
+// the counts of Done.
 func (s Status) Text() string {
 	text := readingText(s.Shards, s.Behind, s.Gathered)
 	if read := s.Counted + s.Repeated + s.Ignored; read > s.Counted {
@@ -34,7 +35,8 @@ func (s Status) Text() string {
 	return text + ", " + s.Done()
 }
 
-// readingText describes the shards, how far behind they are, and the gathered records that wait.
+// readingText formats the number of shards, how far behind they are, and the number of gathered records that
+// wait, unless it is 0. Without shards it says so.
 func readingText(shards int, behind time.Duration, gathered int) string {
 	how := "no shards: others read them, or there are none yet"
 	if shards > 0 {
@@ -65,7 +67,8 @@ func (s Status) Done() string {
 	return strings.Join(parts, ", ")
 }
 
-// appendCount appends a count with its noun, unless it is zero.
+// appendCount appends to parts a count with its noun, one for 1 and more for other numbers. It returns parts as
+// they are if n is 0.
 func appendCount(parts []string, n int64, one, more string) []string {
 	if n == 0 {
 		return parts

@@ -57,7 +57,7 @@ func serveWorld(t *testing.T) served {
 		},
 	})
 	require.NoError(t, err)
-	door.Serve(handler)
+	door.SetPage(handler)
 	server := httptest.NewServer(door)
 	t.Cleanup(server.Close)
 	s.url, s.prefix = server.URL, door.Prefix

@@ -48,8 +48,9 @@ type Gate struct {
 	sessions map[string]time.Time // when each began
 }
 
-// New returns the gate of a program on a port. It calls printCode with each new code: by Issue, when somebody
-// opens the login page without a valid one, and after five wrong codes.
+// New returns the gate of a program on a port, with a random Prefix and without a page or a code. It calls
+// printCode with each new code: by Issue, when somebody opens the login page without a valid one, and after
+// five wrong codes.
 func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 	return &Gate{
 		Prefix: "/" + randomText(16) + "/", cookie: "dynalimit-" + port, now: now, cross: http.NewCrossOriginProtection(), print: printCode,
@@ -57,8 +58,8 @@ func New(port string, now func() time.Time, printCode func(code string)) *Gate {
 	}
 }
 
-// Serve sets the page behind the gate. Call it once, before the first request.
-func (g *Gate) Serve(page http.Handler) { g.page = page }
+// SetPage sets the page behind the gate. Call it once, before the first request.
+func (g *Gate) SetPage(page http.Handler) { g.page = page }
 
 // randomText returns n random bytes as 2n hexadecimal digits.
 func randomText(n int) string {
@@ -67,7 +68,8 @@ func randomText(n int) string {
 	return hex.EncodeToString(b)
 }
 
-// Issue makes a new login code, which ends the earlier one, and prints it.
+// Issue makes a new login code, which ends the earlier one, and passes it to the printCode of New under the
+// lock.
 func (g *Gate) Issue() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -83,8 +85,8 @@ func (g *Gate) issueCode() {
 	g.print(g.code)
 }
 
-// Session returns a digest that identifies the session of a request. It is empty without a session, and after
-// the session's 12 hours.
+// Session returns a digest of the request's session cookie, as an id of the session. It is "" without a cookie,
+// for an unknown session, and after the session's 12 hours.
 func (g *Gate) Session(r *http.Request) string {
 	cookie, err := r.Cookie(g.cookie)
 	if err != nil {
@@ -99,9 +101,9 @@ func (g *Gate) Session(r *http.Request) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// ServeHTTP passes requests below Prefix to the page, which checks their session. Elsewhere it serves the login
-// page, after it has issued a code if none is valid. There it refuses a Host that is not this machine's
-// loopback.
+// ServeHTTP passes requests below Prefix to the page, which checks their session itself. Elsewhere it serves
+// the login page and logins, and issues a code if none is valid. There it refuses a Host that is not this
+// machine's loopback.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, g.Prefix) {
 		g.page.ServeHTTP(w, r)
@@ -137,11 +139,12 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isCodeValid reports whether there is a login code that has not expired. The lock must be held.
+// isCodeValid reports whether a login code exists that is neither used nor older than two minutes. The lock
+// must be held.
 func (g *Gate) isCodeValid() bool { return g.code != "" && g.now().Sub(g.issued) < codeTime }
 
-// serveLogin exchanges the posted code for a session, sets its cookie and redirects to the page. It answers 403
-// to a wrong code and to a request from another page.
+// serveLogin exchanges the posted code for a session, sets its cookie for Prefix and 12 hours, and redirects to
+// the page. It answers 403 to a wrong or expired code and to a request from another page.
 func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 	if err := g.cross.Check(r); err != nil {
 		http.Error(w, "This request comes from another page.", http.StatusForbidden)
@@ -159,8 +162,8 @@ func (g *Gate) serveLogin(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, g.Prefix, http.StatusSeeOther)
 }
 
-// exchangeCode ends the login code and returns a session for it; the oldest session ends if there are too many.
-// It returns false for a wrong or expired code, and issues another code after five wrong ones.
+// exchangeCode returns a new session for the login code, which then ends; the oldest session ends if there are
+// too many. It returns false for a wrong or expired code, and issues another code after five wrong ones.
 func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -188,7 +191,8 @@ func (g *Gate) exchangeCode(code string) (session string, ok bool) {
 	return session, true
 }
 
-// isLoopback reports whether a Host header names this machine's loopback: another name would be a foreign page's.
+// isLoopback reports whether a Host header, with or without a port, is localhost, 127.0.0.1 or ::1. Another
+// name would be a foreign page's.
 func isLoopback(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -197,7 +201,8 @@ func isLoopback(host string) bool {
 	return name == "localhost" || name == "127.0.0.1" || name == "::1"
 }
 
-// serveFile serves an embedded file of the login page, of the content type kind.
+// serveFile answers with an embedded file of the login page, of the content type kind, or with 404 if it is not
+// embedded.
 func serveFile(w http.ResponseWriter, name, kind string) {
 	text, err := files.ReadFile(name)
 	if err != nil {

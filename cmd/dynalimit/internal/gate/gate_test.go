@@ -23,7 +23,7 @@ type door struct {
 func newDoor() *door {
 	d := &door{now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	d.Gate = gate.New("7777", func() time.Time { return d.now }, func(code string) { d.codes = append(d.codes, code) })
-	d.Serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	d.SetPage(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.Session(r) == "" {
 			w.WriteHeader(http.StatusUnauthorized)
 		}

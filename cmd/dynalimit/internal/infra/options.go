@@ -45,8 +45,8 @@ type OptionError struct{ Option, Reason string }
 // Error names the option and the reason.
 func (e *OptionError) Error() string { return fmt.Sprintf("%s %s", e.Option, e.Reason) }
 
-// Values returns the values of the parameters that the options set; the others keep their
-// defaults. Errors name the invalid option.
+// Values returns the values of the template's parameters that the options set, by name; the others keep their
+// defaults. An invalid option is an error that names it, usually an *OptionError.
 func (o Options) Values() (map[string]string, error) {
 	if err := o.checkOptions(); err != nil {
 		return nil, err
@@ -79,7 +79,8 @@ func (o Options) Values() (map[string]string, error) {
 	return values, nil
 }
 
-// checkOptions refuses unknown parts and options that contradict each other with an *OptionError.
+// checkOptions returns an *OptionError for an unknown part and for options that contradict each other, and the
+// error of checkTables.
 func (o Options) checkOptions() error {
 	for _, p := range o.Parts {
 		if !slices.Contains(parts, p) {
@@ -97,8 +98,8 @@ func (o Options) checkOptions() error {
 	return o.checkTables()
 }
 
-// checkTables refuses invalid names of tables and of the namespace, and tables of budgets with the
-// name of the limits' table.
+// checkTables returns an error for invalid names of tables and of the namespace, and for tables of budgets with
+// the name of the limits' table. It sends no request.
 func (o Options) checkTables() error {
 	if strings.HasPrefix(o.Table, "arn:") {
 		return &OptionError{"table", fmt.Sprintf("is an ARN, %q; give the table's name", o.Table)}

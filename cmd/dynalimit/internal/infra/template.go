@@ -14,7 +14,8 @@ var (
 	terraform string
 )
 
-// CloudFormation returns the template as YAML, with values as the defaults of its parameters.
+// CloudFormation returns the embedded template as YAML, with values as the defaults of its parameters. It
+// panics for an unknown parameter.
 func CloudFormation(values map[string]string) string {
 	text := cloudFormation
 	for name, value := range values {
@@ -23,7 +24,8 @@ func CloudFormation(values map[string]string) string {
 	return text
 }
 
-// Terraform returns the configuration as HCL, with values as the defaults of its parameters.
+// Terraform returns the embedded configuration as HCL, with values, by CloudFormation's names, as the defaults
+// of its variables. It panics for an unknown parameter.
 func Terraform(values map[string]string) string {
 	text := terraform
 	for name, value := range values {
@@ -35,8 +37,8 @@ func Terraform(values map[string]string) string {
 	return text
 }
 
-// fillValue replaces the default of a parameter in a template: the rest of the line after a pattern. It panics
-// if nothing matches the pattern.
+// fillValue returns text with the default of a parameter replaced by value: the rest of the line after the
+// first match of pattern. It panics if nothing matches.
 func fillValue(text, pattern, value string) string {
 	found := regexp.MustCompile(pattern).FindStringIndex(text)
 	end := strings.IndexByte(text[found[1]:], '\n')
@@ -51,8 +53,8 @@ func variableName(name string) string {
 	return strings.ToLower(capital.ReplaceAllString(name, "${1}_$2"))
 }
 
-// Inline returns the template for CloudFormation without comments and with minimal indentation,
-// because a request is limited to 51,200 bytes.
+// Inline returns the template for CloudFormation, with unchanged defaults, without comments and with minimal
+// indentation, because a request is limited to 51,200 bytes.
 func Inline() string {
 	type level struct{ in, out int }
 	levels := []level{{-1, -1}}

@@ -24,8 +24,8 @@ type CSV struct {
 	byModel bool
 }
 
-// NewCSV returns a CSV that writes to w, after it has written the titles. byModel writes a line for each model of a
-// limit in place of one for the limit. Their amounts add up to the limit's.
+// NewCSV returns a CSV that writes to w, with the titles in its buffer. With byModel it has a line for each
+// model of a limit in place of one; their amounts add up to the limit's.
 func NewCSV(w io.Writer, byModel bool) (*CSV, error) {
 	c := &CSV{csv.NewWriter(w), byModel}
 	c.to.UseCRLF = true
@@ -52,7 +52,8 @@ func (c *CSV) Add(u aggregator.Usage) error {
 	return nil
 }
 
-// writeLine writes one line of a limit. amounts are the cells from amount to unseen_ends.
+// writeLine adds one line of a limit to the buffer; model is "" for the whole limit. amounts are the five cells
+// from amount to unseen_ends.
 func (c *CSV) writeLine(u aggregator.Usage, l aggregator.LimitUsage, model string, amounts ...string) error {
 	cells := []string{
 		u.Start.Format(time.RFC3339), u.End.Format(time.RFC3339), string(u.Window), safeCell(u.Resource), safeCell(u.Entity), safeCell(u.Parent),
@@ -61,7 +62,7 @@ func (c *CSV) writeLine(u aggregator.Usage, l aggregator.LimitUsage, model strin
 	return c.to.Write(append(append(cells, amounts...), strconv.FormatInt(u.Entities, 10), State(u)))
 }
 
-// Flush writes buffered lines.
+// Flush writes the buffered lines to the writer of NewCSV, and returns the first error of writing so far.
 func (c *CSV) Flush() error {
 	c.to.Flush()
 	return c.to.Error()

@@ -23,8 +23,8 @@ type Ranking struct {
 
 type ranked struct{ entity, resource, limit string }
 
-// Add adds an entity's usage in a window. The entity's plan and parent come from the last
-// window that has them.
+// Add adds an entity's usage in a window to its sums by resource and limit, in millitokens. The entity's plan
+// and parent come from the last added window that has them.
 func (r *Ranking) Add(u aggregator.Usage) {
 	if r.ranks == nil {
 		r.ranks = map[ranked]*Rank{}
@@ -41,7 +41,8 @@ func (r *Ranking) Add(u aggregator.Usage) {
 	}
 }
 
-// Of returns the ranks of a resource's limit, highest usage first, equal ones by name.
+// Of returns the sums of each entity for a resource's limit, in millitokens, highest consumption first, equal
+// ones by name. It is nil without usage.
 func (r *Ranking) Of(resource, limit string) []Rank {
 	var some []Rank
 	for key, rank := range r.ranks {

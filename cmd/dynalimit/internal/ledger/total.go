@@ -26,11 +26,12 @@ type Book struct {
 
 type name struct{ resource, limit string }
 
-// SetWindows sets the starts of the windows of a report, in order, before the first Add. Every total then has a
-// series of that length.
+// SetWindows sets the starts of the windows of a report, in order. Call it before the first Add. Every total
+// then has a series of at least that length, with 0 for windows without usage.
 func (b *Book) SetWindows(starts []time.Time) { b.starts = slices.Clone(starts) }
 
-// Add adds the usage of a window. The windows of a resource must come in order of time.
+// Add adds the usage of a window to the sums and series of its resource's limits, in millitokens. A window that
+// SetWindows did not name gets a place of its own. Sums stop at the limits of int64.
 func (b *Book) Add(u aggregator.Usage) {
 	if b.totals == nil {
 		b.totals = map[name]*Total{}
@@ -51,8 +52,8 @@ func (b *Book) Add(u aggregator.Usage) {
 	}
 }
 
-// windowIndex returns the index of the window that begins at start. For a new window it inserts
-// zeros into every series.
+// windowIndex returns the index in b.starts of the window that begins at start. A new window it inserts in
+// order of time, with zeros in every longer series.
 func (b *Book) windowIndex(start time.Time) int {
 	i, found := slices.BinarySearchFunc(b.starts, start, time.Time.Compare)
 	if found {
@@ -67,8 +68,8 @@ func (b *Book) windowIndex(start time.Time) int {
 	return i
 }
 
-// Totals returns the sums by resource and limit, sorted. All series have a value for each window of
-// the book.
+// Totals returns copies of the sums by resource and limit, in millitokens, sorted. All series have a value for
+// each window of the book.
 func (b *Book) Totals() []Total {
 	all := make([]Total, 0, len(b.totals))
 	for _, t := range b.totals {

@@ -54,7 +54,8 @@ type What struct {
 	Entities []string
 }
 
-// Title names the entities or the resource of a reading for the screen's title.
+// Title returns the title of the screen: it names the entities and their children, the resource, or both;
+// "resources" without either.
 func (w What) Title() string {
 	switch {
 	case len(w.Entities) > 0 && w.Resource != "":
@@ -79,8 +80,8 @@ func (w What) Note() string {
 }
 
 // Read makes one reading: of the given entities and their children, else of the given resource, else of the
-// list of resources. It adds the blocks of the buckets and the consumed read units. Its Err is set after a
-// failure or the end of ctx.
+// list of resources. It adds the blocks and the money limits of the buckets, and the consumed read units. A
+// failure or the end of ctx is in its Err.
 func (r *Reader) Read(ctx context.Context, what What) Reading {
 	reading := Reading{At: r.Now()}
 	before := r.Meter.Units()
@@ -99,7 +100,8 @@ func (r *Reader) Read(ctx context.Context, what What) Reading {
 	return reading
 }
 
-// listResources returns the names of resources with their own limits and those of r.Used, sorted.
+// listResources returns the names of resources with their own limits and those of r.Used, if set, sorted and
+// without duplicates.
 func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	names := []string{}
 	for name, err := range r.Admin.Limits.Resources(ctx) {
@@ -119,8 +121,8 @@ func (r *Reader) listResources(ctx context.Context) ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// readFirst collects the first most buckets of a sequence, only those on a resource unless it is "". cut is
-// true if it left some out.
+// readFirst returns the first most buckets of a sequence, only those on a resource unless that is "". cut is
+// true if it left some out. The first error ends it without buckets.
 func (r *Reader) readFirst(all iter.Seq2[admin.Bucket, error], resource string, most int) (buckets []admin.Bucket, cut bool, err error) {
 	for b, err := range all {
 		if err != nil {
@@ -137,9 +139,9 @@ func (r *Reader) readFirst(all iter.Seq2[admin.Bucket, error], resource string, 
 	return buckets, false, nil
 }
 
-// readResource reads the buckets of a resource into reading: the fullest, all in the order busiest, or the
-// first by name. It sets Cut if there are more than r.Most, and calls r.Told after each bucket except by name.
-// In the order fullest it holds at most twice r.Most in memory.
+// readResource sets reading.Buckets to buckets of a resource: the most full ones, all in the order busiest, or
+// the first by name. It sets Cut if more than r.Most exist, and calls r.Told after each bucket except by name.
+// It holds at most twice r.Most unless in the order busiest.
 func (r *Reader) readResource(ctx context.Context, resource string, reading *Reading) error {
 	if r.Order == ByName {
 		var err error
@@ -165,21 +167,22 @@ func (r *Reader) readResource(ctx context.Context, resource string, reading *Rea
 	return nil
 }
 
-// fullestOf returns the n buckets with the fullest limits, sorted by name, and sorts and clears buckets in
-// place. It returns n buckets or fewer as they are.
+// fullestOf returns the n buckets with the most used limits, sorted by entity. It reorders buckets in place and
+// clears the others. With n buckets or fewer it returns buckets as they are.
 func fullestOf(buckets []admin.Bucket, n int) []admin.Bucket {
 	if len(buckets) <= n {
 		return buckets
 	}
-	slices.SortStableFunc(buckets, func(a, b admin.Bucket) int { return cmp.Compare(fullness(b), fullness(a)) })
+	slices.SortStableFunc(buckets, func(a, b admin.Bucket) int { return cmp.Compare(highestUse(b), highestUse(a)) })
 	clear(buckets[n:])
 	buckets = buckets[:n]
 	slices.SortFunc(buckets, func(a, b admin.Bucket) int { return cmp.Compare(a.EntityID, b.EntityID) })
 	return buckets
 }
 
-// fullness returns the used share of a bucket's fullest limit, above 1 in debt.
-func fullness(b admin.Bucket) (most float64) {
+// highestUse returns the used share of the bucket's most used limit, between 0 and 1, or above 1 in debt. It is
+// 0 without limits.
+func highestUse(b admin.Bucket) (most float64) {
 	for _, s := range b.Limits {
 		most = max(most, usedShare(s))
 	}
@@ -189,8 +192,9 @@ func fullness(b admin.Bucket) (most float64) {
 // atOnce is the number of entities read concurrently.
 const atOnce = 8
 
-// readFamily reads the buckets of entities and of their children concurrently, at most r.Most. cut
-// is true if it left some out.
+// readFamily reads the buckets of entities and of their children, on what.Resource unless it is "", eight
+// entities at a time. It returns at most r.Most, parents first. cut is true if it left some out; the first
+// error stops all.
 func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {
 	ids, cut, err := r.listMembers(ctx, what.Entities)
 	if err != nil {
@@ -220,8 +224,8 @@ func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Buc
 	return buckets[:min(len(buckets), r.Most)], cut, nil
 }
 
-// listMembers returns all parents and then their children, each id once. It stops before a child that would be
-// more than r.Most ids, and sets cut.
+// listMembers returns the ids of all parents and then of their children, each once. It stops before a child
+// that would be more than r.Most ids, and sets cut.
 func (r *Reader) listMembers(ctx context.Context, parents []string) (ids []string, cut bool, err error) {
 	seen := map[string]bool{}
 	add := func(id string) {
@@ -253,9 +257,9 @@ const (
 	marksLast = 30 * time.Second
 )
 
-// readMarks sets reading.Blocked and reading.Money: the sources that block the fullest buckets, and the
-// buckets' limits of money. It reuses them for marksLast, because configuration seldom changes. It sets neither
-// if a configuration cannot be decoded.
+// readMarks sets reading.Blocked and reading.Money: the sources that block the fullest buckets, and their
+// limits of money. It caches them in r for marksLast for the same of, a view's title. If a configuration cannot
+// be decoded, it sets neither and returns nil.
 func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) error {
 	age := reading.At.Sub(r.blockedAt)
 	if r.blocked != nil && r.blockedOf == of && age >= 0 && age < marksLast { // a clock may be set back
@@ -288,8 +292,8 @@ func (r *Reader) readMarks(ctx context.Context, of string, reading *Reading) err
 	return nil
 }
 
-// readBlockers reads every source that may block the buckets of keys. Both results have one element
-// for each source, in the same order.
+// readBlockers reads the configuration of every source that may block the buckets of keys, the most specific
+// first for each bucket. Both results have one element for each source, in the same order.
 func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []admin.ScopedConfig, error) {
 	ids := make([]string, len(keys))
 	for i, key := range keys {
@@ -310,7 +314,7 @@ func (r *Reader) readBlockers(ctx context.Context, keys []Key) ([]blockable, []a
 	return blockers, configs, err
 }
 
-// fullestKeys returns the mostMarked fullest buckets of a reading, which are checked for blocks.
+// fullestKeys returns the keys of up to mostMarked buckets of a reading, those with the most used limits first.
 func fullestKeys(reading Reading) []Key {
 	rows, _ := Rows(reading, Counts{}, nil)
 	Sort(rows, Fullest)
@@ -343,14 +347,15 @@ func (m *Meter) Units() float64 {
 	return float64(m.units.Load()) / 1000
 }
 
-// addUnits adds the capacity units of an answer, in thousandths. nil adds nothing.
+// addUnits adds the consumed capacity units of one answer to m, which counts in thousandths. nil adds nothing.
 func (m *Meter) addUnits(c *types.ConsumedCapacity) {
 	if c != nil && c.CapacityUnits != nil {
 		m.units.Add(uint64(math.Round(*c.CapacityUnits * 1000)))
 	}
 }
 
-// GetItem sends the request and adds its read units.
+// GetItem sends the request with ReturnConsumedCapacity set, and adds the read units of its answer to m. It
+// does not change in; a failed request adds nothing.
 func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -361,7 +366,8 @@ func (m *Meter) GetItem(ctx context.Context, in *dynamodb.GetItemInput, opts ...
 	return out, err
 }
 
-// Query sends the request and adds its read units.
+// Query sends the request with ReturnConsumedCapacity set, and adds the read units of its answer to m. It does
+// not change in; a failed request adds nothing.
 func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -372,7 +378,8 @@ func (m *Meter) Query(ctx context.Context, in *dynamodb.QueryInput, opts ...func
 	return out, err
 }
 
-// BatchGetItem sends the request and adds its read units.
+// BatchGetItem sends the request with ReturnConsumedCapacity set, and adds the read units of its answer to m.
+// It does not change in; a failed request adds nothing.
 func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, opts ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal
@@ -385,7 +392,8 @@ func (m *Meter) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput
 	return out, err
 }
 
-// Scan sends the request and adds its read units.
+// Scan sends the request with ReturnConsumedCapacity set, and adds the read units of its answer to m. It does
+// not change in; a failed request adds nothing.
 func (m *Meter) Scan(ctx context.Context, in *dynamodb.ScanInput, opts ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	with := *in
 	with.ReturnConsumedCapacity = types.ReturnConsumedCapacityTotal

@@ -79,8 +79,8 @@ type Counts struct {
 	taken map[rowKey]int64
 }
 
-// Rows returns a row for each limit of a reading, with the rates since the counts before, and the
-// counts for the next call. asked are amounts for Fits.
+// Rows returns a row for each limit of a reading, unsorted, and its counts, for the next call. Rates are since
+// the counts before; the zero Counts gives none. asked are the amounts, in tokens by limit, for Fits.
 func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 	rows := make([]Row, 0, 2*len(r.Buckets))
 	now := Counts{at: r.At, taken: make(map[rowKey]int64, 2*len(r.Buckets))}
@@ -107,13 +107,14 @@ func Rows(r Reading, before Counts, asked dynalimit.Amounts) ([]Row, Counts) {
 	return rows, now
 }
 
-// usedShare returns the used share of a limit's burst. It is above 1 in debt.
+// usedShare returns the used share of a limit's burst, from 0 for a full bucket to 1 for an empty one. It is
+// above 1 in debt.
 func usedShare(s dynalimit.LimitStatus) float64 {
 	return max(0, 1-float64(s.Remaining)/float64(max(1, s.Limit.Burst)))
 }
 
-// setRate sets Rate to the consumption in tokens a second since an earlier reading. Rate stays nil without an
-// earlier count, and if no time has passed.
+// setRate sets Rate to the consumption in tokens a second, or micro-dollars of money, between the readings
+// before and now. Rate stays nil if before lacks the row's limit, and if no time has passed.
 func (r *Row) setRate(before, now Counts) {
 	was, known := before.taken[r.rowKey()]
 	passed := now.at.Sub(before.at).Seconds()
@@ -124,9 +125,8 @@ func (r *Row) setRate(before, now Counts) {
 	r.Rate = &rate
 }
 
-// setFits sets Fits and FitsMS to the time until asked tokens fit, or to never. It leaves them nil without a
-// request, and for calls in flight that do not fit now. It counts Remaining, which is rounded down, so the time
-// is never too short.
+// setFits sets Fits, and FitsMS in ms, to the time until asked tokens fit: dynalimit.Never and -1 if they never
+// do. Both stay nil if asked is 0, and for calls in flight that do not fit now.
 func (r *Row) setFits(s dynalimit.LimitStatus, asked int64, now time.Time) {
 	if asked <= 0 {
 		return

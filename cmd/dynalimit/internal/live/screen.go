@@ -27,7 +27,8 @@ type Screen struct {
 	Style *term.Output
 }
 
-// Lines returns the lines of the screen, none wider than the terminal.
+// Lines returns the lines of the whole screen with colours: head, then rows, choices or advice. Each is cut to
+// the width of the terminal, if that is known.
 func (s Screen) Lines() []string {
 	lines := append(s.headLines(), s.bodyLines()...)
 	for i := range lines {
@@ -36,8 +37,8 @@ func (s Screen) Lines() []string {
 	return lines
 }
 
-// cutLine cuts a line to the width of the terminal, and replaces characters that the terminal
-// cannot draw.
+// cutLine returns a line cut to the width of the terminal, if that is known, with characters replaced that the
+// terminal cannot draw.
 func (s Screen) cutLine(line string) string {
 	if s.Style.Width > 0 {
 		line = ansi.Truncate(line, s.Style.Width, "…")
@@ -45,8 +46,8 @@ func (s Screen) cutLine(line string) string {
 	return s.Style.ForTerminal(line)
 }
 
-// headLines returns the title, the time and the size of the reading, and a note if it is
-// incomplete.
+// headLines returns the title, the time, size and read units of the reading, the note, and a warning if it left
+// buckets out. The last line is empty.
 func (s Screen) headLines() []string {
 	parts := []string{s.Last.At.Format("15:04:05 MST")}
 	if s.Choices != nil {
@@ -67,7 +68,8 @@ func (s Screen) headLines() []string {
 	return append(lines, "")
 }
 
-// leftOutText returns a sentence about the buckets that the reading left out.
+// leftOutText returns a sentence that the reading left buckets out, with the number of read ones and the flag
+// --most, which shows more.
 func (s Screen) leftOutText() string {
 	if s.Last.Read > 0 {
 		return fmt.Sprintf("The %s of all %s buckets: --most shows more.", s.Order, notation.GroupedNumber(int64(s.Last.Read)))
@@ -75,8 +77,8 @@ func (s Screen) leftOutText() string {
 	return "Not all: " + notation.CountText(len(s.Last.Buckets), "bucket") + " read, and there are more: --most reads more."
 }
 
-// bodyLines returns the rows with their titles, the resources to choose from, or advice if there
-// are neither.
+// bodyLines returns a line of titles and one for each row, else the resources to choose from, or advice if
+// there are neither. After many rows it repeats the warning about buckets left out.
 func (s Screen) bodyLines() []string {
 	switch {
 	case s.Choices != nil && len(s.Choices) == 0:
@@ -104,7 +106,8 @@ func (s Screen) bodyLines() []string {
 // farAbove is the number of rows that push the head out of most terminals.
 const farAbove = 20
 
-// joinCells joins the texts that cell returns for each column to one line.
+// joinCells calls cell for each column and returns the texts, two spaces apart, as one line without spaces at
+// its end.
 func (s Screen) joinCells(columns []column, cell func(column) string) string {
 	cells := make([]string, len(columns))
 	for i, c := range columns {
@@ -124,7 +127,8 @@ type column struct {
 	paint func(s Screen, r Row, text string) string
 }
 
-// padText pads a cell to the column's width. styled is plain with colours, which take no room.
+// padText pads a cell with spaces to the column's width, on the left if the column is right-aligned. styled is
+// the text with colours, plain the same without, to measure its width.
 func (c column) padText(styled, plain string) string {
 	gap := strings.Repeat(" ", max(0, c.width-ansi.StringWidth(plain)))
 	if c.right {
@@ -145,8 +149,8 @@ func (c column) cellText(s Screen, r Row) string {
 // The columns of names are not narrower than this while another column can be dropped.
 const narrowName, widestBar, leastBar = 8, 24, 6
 
-// fittingColumns returns the columns that fit the terminal. It omits columns without values and, on
-// a narrow terminal, the least important ones.
+// fittingColumns returns the columns to draw, with their widths, so that they fit the terminal. It omits
+// columns without values and, on a narrow terminal, the least important ones.
 func (s Screen) fittingColumns() []column {
 	several, asked, quotas := map[string]bool{}, false, false
 	for _, r := range s.Rows {
@@ -202,9 +206,8 @@ func (s Screen) fittingColumns() []column {
 	return kept
 }
 
-// squeezeColumns narrows and drops columns in place until all fit: first the bar, then the names of entities,
-// then the expendable ones in their order. A dropped column has the width 0. It does nothing on a screen
-// without a width.
+// squeezeColumns narrows and drops columns of all in place until they fit: the bar, then the entity column,
+// then the expendable ones in order. A dropped column gets the width 0. Without a known width it does nothing.
 func (s Screen) squeezeColumns(all []*column, entity, bar *column, expendable []*column) {
 	over := func() int {
 		sum := -2
@@ -233,7 +236,8 @@ func (s Screen) squeezeColumns(all []*column, entity, bar *column, expendable []
 	narrow(entity, 1)
 }
 
-// fitWidth returns the column with the width of its longest cell or its title.
+// fitWidth returns a copy of the column with the width of its longest cell in s.Rows, or of its title if that
+// is longer.
 func (s Screen) fitWidth(c column) column {
 	c.width = ansi.StringWidth(c.title)
 	for _, r := range s.Rows {
@@ -253,8 +257,8 @@ func usedText(r Row) string {
 	return fmt.Sprintf("%.0f%%", 100*r.Used)
 }
 
-// paintUsed colours a text by the used share of a row: red if it is empty or blocked, yellow from
-// 80 % on, else green.
+// paintUsed returns text coloured by the row's used share: red if blocked or without remaining tokens, yellow
+// from 80 % on, else green.
 func paintUsed(s Screen, r Row, text string) string {
 	switch {
 	case r.Blocked != "" || r.Remaining <= 0:
@@ -265,7 +269,8 @@ func paintUsed(s Screen, r Row, text string) string {
 	return s.Style.Green(text)
 }
 
-// rateText formats the rate in tokens or dollars a second, or "-" if it is unknown.
+// rateText formats the row's rate as tokens a second, or as dollars for money, such as "1.5/s". It returns "-"
+// if the rate is unknown.
 func rateText(r Row) string {
 	if r.Rate == nil {
 		return "-"

@@ -36,7 +36,7 @@ type Outcome struct {
 	Left int `json:"left"`
 }
 
-// Conflicts counts the failures caused by other callers' changes.
+// Conflicts returns the number of failures that another caller's change of the item caused.
 func (o Outcome) Conflicts() (n int) {
 	for _, f := range o.Failed {
 		n += btoi(f.Conflict)
@@ -56,10 +56,9 @@ const (
 	pause = 250 * time.Millisecond
 )
 
-// Apply makes the changes of a plan, in order, each on the condition of the planned version. A change fails if
-// another caller changed the item meanwhile, or if a change that it depends on failed; the others are made.
-// When ctx ends, Apply finishes the current batch and leaves the rest. It returns an error if the table cannot
-// be changed at all. In any case a new plan continues from the result.
+// Apply makes the changes of a plan except refused ones, in order, each on the condition of the planned
+// version. A change fails if another caller changed the item, or if one that it depends on failed; the others
+// are made. When ctx ends or the table cannot be changed, it returns the outcome so far and an error.
 func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int)) (Outcome, error) {
 	todo := slices.DeleteFunc(slices.Clone(p.Changes), func(c Change) bool { return c.Action == Refuse })
 	a := &applying{table: t, total: len(todo)}
@@ -93,8 +92,8 @@ func Apply(ctx context.Context, t Table, p Plan, progress func(done, total int))
 	return a.finalOutcome(nil)
 }
 
-// splitBatches splits changes between steps, between generations of deleted entities, and between
-// entities that move (parents first), and splits long steps.
+// splitBatches splits changes, in their order, into batches of at most 90. A batch has changes of one step, and
+// of one depth for deleted entities. A batch that begins with a change of a parent has only that.
 func splitBatches(changes []Change) (out [][]Change) {
 	for len(changes) > 0 {
 		n, first := 1, changes[0]
@@ -116,15 +115,16 @@ type applying struct {
 	ending  bool     // the last round: no change waits any more
 }
 
-// finalOutcome returns the counts so far, with the untried changes in Left, and err.
+// finalOutcome sets a.out.Left to the number of changes that are neither done nor failed, and returns the
+// outcome and err.
 func (a *applying) finalOutcome(err error) (Outcome, error) {
 	a.out.Left = a.total - a.out.Done - len(a.out.Failed)
 	return a.out, err
 }
 
-// settleTry counts the answered changes of a try and returns the unanswered ones, after a pause that doubles
-// each time. It returns an error, which ends the whole apply, if the table cannot be changed at all. It also
-// does after the last try, or if ctx has ended, while changes are unanswered.
+// settleTry records the outcome of the answered changes by errs, and returns the unanswered ones, after a pause
+// that doubles each time. An error ends the apply: the table cannot be changed, or changes are unanswered after
+// the last try or the end of ctx.
 func (a *applying) settleTry(ctx context.Context, changes []Change, errs []error, try int) (rest []Change, err error) {
 	for i, e := range errs {
 		if isUnanswered(e) {
@@ -145,15 +145,15 @@ func (a *applying) settleTry(ctx context.Context, changes []Change, errs []error
 	return rest, nil
 }
 
-// isUnanswered reports whether a change may or may not have been made, or was not tried. It is
-// tried again, which finds out.
+// isUnanswered reports by the error of a change whether it may or may not have been made, or was not tried.
+// Such a change is tried again.
 func isUnanswered(err error) bool {
 	return errors.Is(err, dynalimit.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// settleChange counts a change as made or failed. One with invalid input waits for the next round unless this
-// is the last. It returns an error, which ends the whole apply, only if the table or its namespace cannot be
-// changed.
+// settleChange counts a change as made if err is nil, else records its failure. Invalid input puts it into
+// a.waiting for the next round, unless this is the last. If the table or its namespace cannot be changed, it
+// returns err, which ends the whole apply.
 func (a *applying) settleChange(c Change, err error) error {
 	var namespace *fault.NamespaceError
 	if errors.Is(err, fault.ErrTable) || errors.Is(err, fault.ErrVersion) || errors.As(err, &namespace) {
@@ -177,8 +177,8 @@ func (a *applying) settleChange(c Change, err error) error {
 // intended state counts as made.
 type way func(context.Context, []Change) []error
 
-// methodOf returns the method that makes changes of the same kind as like: of sources, or the creation,
-// deletion or update of records.
+// methodOf returns the method that makes changes of the same kind as like: changes of sources, or creations,
+// deletions or updates of records.
 func (a *applying) methodOf(like Change) way {
 	switch {
 	case like.Scope != nil:
@@ -191,8 +191,8 @@ func (a *applying) methodOf(like Change) way {
 	return a.updateRecords
 }
 
-// makeSingly makes changes in order and returns an error for each. After a change without an answer
-// it gives the rest the same error.
+// makeSingly calls do for each change in order and returns an error for each. After a change without an answer
+// it does not try the rest, and gives them the same error.
 func makeSingly(changes []Change, do func(Change) error) []error {
 	errs := make([]error, len(changes))
 	for i, c := range changes {
@@ -207,8 +207,8 @@ func makeSingly(changes []Change, do func(Change) error) []error {
 // a row.
 const mostDeletions = 16
 
-// deleteEntities deletes entities concurrently, each on the condition that its record and its
-// sources are as planned.
+// deleteEntities deletes entities with their sources and buckets, 16 at a time, and returns an error for each.
+// Each deletion is made only if record and sources are as planned.
 func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error {
 	errs := make([]error, len(changes))
 	group := errgroup.Group{}
@@ -226,8 +226,8 @@ func (a *applying) deleteEntities(ctx context.Context, changes []Change) []error
 // sameError returns err n times: one for each change of a batch.
 func sameError(err error, n int) []error { return slices.Repeat([]error{err}, n) }
 
-// retrySingly makes changes one by one if the error of the whole try is invalid input. Otherwise
-// each change gets that error.
+// retrySingly returns an error for each change of a try that failed as a whole with err. For invalid input it
+// makes the changes again with do, one by one. Otherwise each change gets err.
 func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []error) []error {
 	var invalid *dynalimit.ValidationError
 	if len(changes) == 1 || !errors.As(err, &invalid) {
@@ -236,8 +236,8 @@ func (a *applying) retrySingly(changes []Change, err error, do func([]Change) []
 	return makeSingly(changes, func(c Change) error { return do([]Change{c})[0] })
 }
 
-// applySources stores or deletes the configurations of sources, in transactions. A conflict with an
-// equal stored configuration counts as made.
+// applySources stores or deletes the configurations of sources, in transactions, and returns an error for each.
+// A conflict with an equal stored configuration of the same manifest counts as made.
 func (a *applying) applySources(ctx context.Context, changes []Change) []error {
 	scoped := make([]admin.ScopedConfig, len(changes))
 	for i, c := range changes {
@@ -257,7 +257,8 @@ func (a *applying) applySources(ctx context.Context, changes []Change) []error {
 	return errs
 }
 
-// createEntities creates records. An existing record that equals the planned one counts as made.
+// createEntities creates records of entities and returns an error for each. If a record exists, it counts as
+// made if it equals the planned one, else as a conflict.
 func (a *applying) createEntities(ctx context.Context, changes []Change) []error {
 	setups := make([]admin.EntitySetup, len(changes))
 	for i, c := range changes {
@@ -275,7 +276,8 @@ func (a *applying) createEntities(ctx context.Context, changes []Change) []error
 	return errs
 }
 
-// checkExisting returns the error of a record that exists already, or nil if it is the intended one.
+// checkExisting reads the stored record of a change's entity. It returns nil if that equals the intended one,
+// else a *admin.ConflictError or the error of the read.
 func (a *applying) checkExisting(ctx context.Context, c Change) error {
 	stored, err := a.table.Entities.GetMany(ctx, []string{c.Entity})
 	if err == nil && !isAlreadyApplied(stored[0], c.record) {
@@ -290,8 +292,8 @@ func isAlreadyApplied(stored, wanted admin.Entity) bool {
 	return !stored.Deleting && stored.ManagedBy == wanted.ManagedBy && len(recordFields(stored, wanted)) == 0
 }
 
-// updateRecords changes records. A conflict with an equal stored record counts as made, and a
-// missing record is a conflict.
+// updateRecords changes records of entities, each on the condition of its version, and returns an error for
+// each. A conflict with an equal stored record counts as made, and a missing record is a conflict.
 func (a *applying) updateRecords(ctx context.Context, changes []Change) []error {
 	records := make([]admin.Entity, len(changes))
 	for i, c := range changes {

@@ -8,12 +8,10 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Compare plans the changes that make a table match a manifest. It knows nothing of earlier manifests: a
-// manual change is a difference like any other.
-//
-// It changes and deletes only items that the manifest manages, according to the items. It
-// adopts others if the options permit. An entity that the file does not name stays with all its
-// sources, unless it is to be pruned. A source that the file does not name is deleted.
+// Compare returns the plan of changes that make a table match a manifest; it changes nothing. Items that
+// another manifest manages, and differing items without a manager, are refused unless the options adopt them. A
+// managed source that the file leaves out is deleted; a left out entity stays with its sources, unless it is to
+// be pruned.
 func Compare(m *Manifest, live *Live, o Options) Plan {
 	c := &comparison{m: m, live: live, o: o, p: Plan{Name: m.Name}, stuck: map[string]bool{}, pruned: map[string]bool{}}
 	c.indexChildren()
@@ -44,7 +42,7 @@ type comparison struct {
 	noted []string // warnings about sources
 }
 
-// indexChildren sets c.below: the live entities by parent.
+// indexChildren sets c.below to the ids of live entities by parent; the key "" has those without a parent.
 func (c *comparison) indexChildren() {
 	c.below = map[string][]string{}
 	for id, e := range c.live.Entities {
@@ -52,8 +50,8 @@ func (c *comparison) indexChildren() {
 	}
 }
 
-// checkOwner classifies an item by managedBy, the name of its manifest. ours is true for this manifest. mine
-// is true for items that the options permit to adopt, too. why is the reason to refuse others.
+// checkOwner classifies an item by managedBy, the manifest that manages it, or "". ours is true for this
+// manifest; mine also for items that the options permit to adopt. why is the reason to refuse the others.
 func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) {
 	switch {
 	case managedBy == c.m.Name:
@@ -65,8 +63,9 @@ func (c *comparison) checkOwner(managedBy string) (ours, mine bool, why string) 
 		fmt.Sprintf("manifest %q manages it: take it out of one of the two files, or take it over with --adopt-from %s", managedBy, managedBy)
 }
 
-// decideChange sets the action of a change to an existing item: update, adopt or refuse. It returns false if
-// the item stays as it is, and counts it as unchanged, and as unmanaged if no manifest manages it.
+// decideChange returns a change to an existing item with its action: update, adopt or refuse; an adoption adds
+// the field managed_by. It returns false if the item stays as it is, and counts it as unchanged, and as
+// unmanaged if no manifest manages it.
 func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	ours, mine, why := c.checkOwner(managedBy)
 	switch {
@@ -90,12 +89,12 @@ func (c *comparison) decideChange(ch Change, managedBy string) (Change, bool) {
 	return ch, true
 }
 
-// addChange adds a change to the plan.
+// addChange appends a change to the plan c.p.
 func (c *comparison) addChange(ch Change) { c.p.Changes = append(c.p.Changes, ch) }
 
-// compareSources adds the changes of the sources in the file with their warnings, and the deletions of managed
-// sources that the file leaves out. It refuses limits of money on resources outside a group of models, and
-// skips entities that are being deleted.
+// compareSources adds to the plan the changes of the file's sources with their warnings, and the deletions of
+// managed sources that the file leaves out. It refuses money limits on resources outside a group of models, and
+// skips entities in deletion.
 func (c *comparison) compareSources() {
 	grouped := groupedBy(c.m, c.live.Configs)
 	for at, wanted := range c.m.Configs {
@@ -127,9 +126,9 @@ func (c *comparison) compareSources() {
 	}
 }
 
-// compareSource returns the change that makes a source's configuration equal wanted, or a refusal if the stored
-// one is unreadable. Raises stay. It returns false, and counts the source as unchanged, if they are equal
-// already.
+// compareSource returns the change that makes the source at equal wanted, with stored raises and perhaps a
+// stored block kept. An unreadable stored source gives a refusal. It returns false, and counts the source as
+// unchanged, if they are equal already.
 func (c *comparison) compareSource(at admin.Scope, wanted admin.LimitConfig) (Change, bool) {
 	stored := c.live.Configs[at]
 	wanted = c.keepBlock(at, stored, wanted)
@@ -145,8 +144,8 @@ func (c *comparison) compareSource(at admin.Scope, wanted admin.LimitConfig) (Ch
 	return c.decideChange(ch, stored.ManagedBy)
 }
 
-// deleteSource adds the change that reduces a stored configuration to stays: a block, or nothing. It is an
-// update if the block or raises remain, else a deletion. If nothing would change, it counts the source as
+// deleteSource adds the change that reduces the stored configuration to stays, which has at most a block. It is
+// an update if the block or raises remain, else a deletion. If nothing would change, it counts the source as
 // unchanged.
 func (c *comparison) deleteSource(at admin.Scope, stored, stays admin.LimitConfig) {
 	ch := Change{Action: Delete, Scope: &at, Fields: sourceFields(stored, stays), config: stays}
@@ -165,7 +164,7 @@ func (c *comparison) deleteSource(at admin.Scope, stored, stays admin.LimitConfi
 }
 
 // compareRecords adds the changes of the file's entities, and marks entities with a refused record in c.stuck.
-// It refuses cycles, and parents that are being deleted.
+// It refuses entities in a cycle of parents, chains that are too deep, and parents that are being deleted.
 func (c *comparison) compareRecords() {
 	var changes []Change
 	for id, e := range c.m.Entities {
@@ -185,8 +184,9 @@ func (c *comparison) compareRecords() {
 	}
 }
 
-// compareRecord returns the change that makes an entity's record equal the file's. It is a refusal if the
-// entity is being deleted. It returns false if they are equal, or the file does not define the record.
+// compareRecord returns the change that makes an entity's record equal the file's, or a refusal if the entity
+// is being deleted. It returns false if they are equal, or if the file only has limits of the entity and the
+// manifest does not manage its record.
 func (c *comparison) compareRecord(id string, e Entity) (Change, bool) {
 	stored, there := c.live.Entities[id]
 	ch := Change{Action: Create, Entity: id, record: e.Record, Fields: recordFields(stored, e.Record)}
@@ -215,8 +215,9 @@ func (c *comparison) finalParent(id string) string {
 	return c.live.Entities[id].ParentID
 }
 
-// warnOfNames warns about parents that have no record, and about plans and groups that have no limits, in the
-// file and in the table. It also warns about a parent to which the calls of its children charge nothing.
+// warnOfNames adds warnings about parents of the file's entities without a record, and about plans and groups
+// without limits, in file and table. It also warns about a parent to which the calls of its children charge
+// nothing.
 func (c *comparison) warnOfNames() {
 	plans, owners := map[string]bool{}, map[string]bool{}
 	for _, configs := range []map[admin.Scope]admin.LimitConfig{c.m.Configs, c.live.Configs} {
@@ -246,7 +247,8 @@ func (c *comparison) warnOfNames() {
 	}
 }
 
-// warnOfStranded warns about plans that lose their limits while entities stay on them.
+// warnOfStranded adds a warning for each plan that loses its limits by this apply while entities outside the
+// file stay on it, with their number.
 func (c *comparison) warnOfStranded() {
 	gone := gonePlans(c)
 	on := map[string]int{}
@@ -261,8 +263,9 @@ func (c *comparison) warnOfStranded() {
 	}
 }
 
-// keepBlock returns wanted with a stored block that the file lacks, unless the options lift blocks. It warns in
-// both cases. It ignores the block of a source that the manifest may not change.
+// keepBlock returns wanted with a stored block that blocks more than the file's, unless the options lift
+// blocks. It adds a warning to c.noted in both cases. It returns wanted as it is for a source that the manifest
+// may not change.
 func (c *comparison) keepBlock(at admin.Scope, stored, wanted admin.LimitConfig) admin.LimitConfig {
 	if _, mine, _ := c.checkOwner(stored.ManagedBy); !mine || blockOf(stored) <= blockOf(wanted) {
 		return wanted
@@ -285,7 +288,8 @@ const (
 	plainBlock
 )
 
-// blockOf returns the degree of a configuration's block. A higher degree blocks more calls.
+// blockOf returns the degree of a configuration's block: noBlock, blockWithExceptions or plainBlock. A higher
+// degree blocks more calls.
 func blockOf(l admin.LimitConfig) int {
 	switch {
 	case l.Blocked:
@@ -296,8 +300,8 @@ func blockOf(l admin.LimitConfig) int {
 	return noBlock
 }
 
-// gonePlans returns the plans that lose all their sources by this apply: the manifest manages every one, and
-// the file has none.
+// gonePlans returns the set of plans that lose all their sources by this apply: the manifest manages every
+// stored one, and the file has none. c is not changed.
 func gonePlans(c *comparison) map[string]bool {
 	gone := map[string]bool{}
 	for at := range c.live.Configs {

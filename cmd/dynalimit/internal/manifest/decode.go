@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/internal/yamlfile"
 )
 
-// Parse decodes a manifest. name is the file's name in errors. It fails with Problems, which
-// contain all faults.
+// Parse decodes and checks a manifest in YAML; name is the file's name in errors. It returns the manifest with
+// warnings, or Problems with all faults, both in the order of the file. It does not read a table.
 func Parse(name string, data []byte) (*Manifest, error) {
 	var f file
 	r := yamlfile.DecodeFile(name, data, form, &f)
@@ -39,8 +39,8 @@ type decoder struct {
 	m *Manifest
 }
 
-// refuseValue reports the fault of a value, unless a part of it has one already. It returns false, and reports
-// nothing, for an empty reason, which means no fault.
+// refuseValue adds a problem with reason at the value under path, unless a part of the value has one already.
+// It returns true even then. For an empty reason, which means no fault, it returns false.
 func (d *decoder) refuseValue(path, reason string) bool {
 	if reason != "" && !d.IsWrong(path) {
 		d.AddProblem(d.Places[path], path, "%s", reason)
@@ -48,8 +48,8 @@ func (d *decoder) refuseValue(path, reason string) bool {
 	return reason != ""
 }
 
-// checkedText returns the value if check finds no fault. It reports a fault under path and returns
-// "", as for nil.
+// checkedText returns the text at value if check returns "" for it. Otherwise it adds check's reason as a
+// problem under path and returns "". It returns "" for nil too.
 func (d *decoder) checkedText(path string, value *string, check func(string) string) string {
 	if value == nil || d.refuseValue(path, check(*value)) {
 		return ""
@@ -57,15 +57,15 @@ func (d *decoder) checkedText(path string, value *string, check func(string) str
 	return *value
 }
 
-// checkName reports reason as the fault of a name under path. It reports nothing for an empty reason.
-func (d *decoder) checkName(path, reason string) {
+// refuseName adds a problem of the name under path, with reason. It does nothing for an empty reason.
+func (d *decoder) refuseName(path, reason string) {
 	if reason != "" {
 		d.refuseValue(path, "the name "+reason)
 	}
 }
 
-// decodeManifest converts a file to d.m and collects its faults in the reader. It refuses versions above 2. A
-// file of version 1 keeps the meaning of that version.
+// decodeManifest converts the parsed file f to d.m and adds its faults to d.Problems. It refuses versions above
+// 2. A file of version 1 keeps the meaning of that version.
 func (d *decoder) decodeManifest(f file) {
 	if f.Version > 2 {
 		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
@@ -75,17 +75,17 @@ func (d *decoder) decodeManifest(f file) {
 	d.decodeSource(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
-		d.checkName(path, checkResourceKey(name))
+		d.refuseName(path, checkResourceKey(name))
 		d.decodeSource(admin.Scope{Everyone: true, Resource: name}, l, path)
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)
-		d.checkName(path, schema.CheckEntity(name))
+		d.refuseName(path, schema.CheckEntity(name))
 		d.decodeOwned(admin.Scope{Plan: name}, *plan, path)
 	}
 	for id, e := range f.Entities {
 		path := below("entities", id)
-		d.checkName(path, schema.CheckEntity(id))
+		d.refuseName(path, schema.CheckEntity(id))
 		d.decodeEntity(id, *e, path)
 	}
 	if f.Version < 2 {
@@ -99,8 +99,8 @@ func (d *decoder) decodeManifest(f file) {
 	}
 }
 
-// applyVersion1 gives a file of version 1 its meaning: a parent counts only with cascade. It marks other
-// entities with a parent as detached and warns of them, and refuses the field detached.
+// applyVersion1 gives a file of version 1 its meaning, by which a parent counts only with cascade. It marks
+// other entities with a parent as detached in d.m and warns of them. It refuses the field detached.
 func (d *decoder) applyVersion1(f file) {
 	var detached []string
 	for id, e := range d.m.Entities {
@@ -119,7 +119,7 @@ func (d *decoder) applyVersion1(f file) {
 	}
 }
 
-// CheckName returns the fault of a manifest's name, or "".
+// CheckName returns the fault of a manifest's name, such as too many bytes, as the end of a sentence, or "".
 func CheckName(name string) string {
 	if len(name) > 64 {
 		return fmt.Sprintf("has %d bytes: at most 64 are allowed", len(name))
@@ -136,15 +136,16 @@ func checkResourceKey(name string) string {
 	return schema.CheckResource(name)
 }
 
-// decodeOwned decodes the default and the resources of the plan or entity in scope. It also accepts
-// zae-limiter's name of the default among the resources, and refuses a default that is given twice.
+// decodeOwned adds the default and the resources of the plan or entity in the scope of to d.m, and their faults
+// to d.Problems. It accepts zae-limiter's name of the default among the resources, and refuses a default that
+// is given twice.
 func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	d.decodeSource(of, o.Default, below(path, "default"))
 	for name, l := range o.Resources {
 		at, path := of, below(below(path, "resources"), name)
 		if name != schema.DefaultResource {
 			at.Resource = name
-			d.checkName(path, schema.CheckResource(name))
+			d.refuseName(path, schema.CheckResource(name))
 		} else if o.Default != nil {
 			d.refuseValue(path, fmt.Sprintf("is the default, which is given twice: leave 'default' or '%s' out", name))
 		}
@@ -152,7 +153,7 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 	}
 }
 
-// decodeEntity adds an entity of the file to d.m, with its record and its limits, and reports faults under
+// decodeEntity adds the entity id of the file to d.m, with its record and its sources, and reports faults under
 // path. It sets LimitsOnly if the file gives limits and no field of the record.
 func (d *decoder) decodeEntity(id string, e entity, path string) {
 	of := admin.Entity{
@@ -184,8 +185,8 @@ func checkEntityName(name string) string {
 	return ""
 }
 
-// decodeSource adds the configuration l of the source at to d.m, even with faults, and reports these under
-// path. A nil l adds nothing.
+// decodeSource adds the configuration l of the source at to d.m.Configs, even with faults, which it reports
+// under path. Limits, groups and lifted names are sorted. A nil l adds nothing.
 func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 	if l == nil {
 		return
@@ -203,7 +204,7 @@ func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 		c.Groups = slices.Sorted(slices.Values(l.Groups))
 	}
 	for _, name := range c.Lifted {
-		d.checkName(below(path, "lifted"), schema.CheckLimitName(name))
+		d.refuseName(below(path, "lifted"), schema.CheckLimitName(name))
 	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
@@ -220,7 +221,7 @@ func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 	d.m.Configs[at] = c
 }
 
-// checkExtends refuses a source whose extends and lifted contradict its limits.
+// checkExtends reports under path, at most once, that extends or lifted of a source contradicts its limits.
 func (d *decoder) checkExtends(at admin.Scope, l *source, path string) {
 	switch {
 	case l.Extends && len(l.Limits)+len(l.Lifted) == 0:
@@ -234,7 +235,8 @@ func (d *decoder) checkExtends(at admin.Scope, l *source, path string) {
 	}
 }
 
-// checkExceptions refuses a source that blocks and admits, or blocks in two ways.
+// checkExceptions reports the fault of a source that both blocks and admits, blocks in two ways, or admits as
+// the system, under path.
 func (d *decoder) checkExceptions(at admin.Scope, l *source, path string) {
 	switch {
 	case l.Admit && (l.Blocked || l.BlockedExcept):
@@ -256,9 +258,10 @@ func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string)
 	return of
 }
 
-// decodeUnreserved is decodeLimit without the reserve.
+// decodeUnreserved is decodeLimit without the reserve: it returns a limit with its defaults, in tokens or
+// micro-dollars. It reports faults under path.
 func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
-	d.checkName(path, schema.CheckLimitName(name))
+	d.refuseName(path, schema.CheckLimitName(name))
 	if l.Concurrent > 0 || l.Hold > 0 || l.Longest > 0 {
 		return d.decodeConcurrent(name, l, path)
 	}
@@ -316,8 +319,9 @@ func (d *decoder) decodeConcurrent(name string, l limit, path string) dynalimit.
 	return of
 }
 
-// decodeQuota returns a quota, of the zone UTC by default. It reports fields that only token buckets have, a
-// zone without a window, and money that is neither of a resource nor per model.
+// decodeQuota returns a quota with the zone UTC by default, in tokens or micro-dollars of money. It reports
+// fields that only token buckets have, a zone without a window, and money that is neither of a resource nor per
+// model.
 func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
 	for key, said := range map[string]bool{
 		"burst": l.Burst > 0, "refill": l.Refill > 0, "refill_amount": l.RefillAmount > 0, "period": l.Period > 0, "refill_period": l.RefillPeriod > 0,
@@ -343,7 +347,8 @@ func (d *decoder) decodeQuota(at admin.Scope, name string, l limit, path string)
 	}
 }
 
-// checkUnitless refuses dollars and per_model in a limit without a unit.
+// checkUnitless reports dollars and per_model as faults under path in a limit without a unit. It does nothing
+// for a limit with one.
 func (d *decoder) checkUnitless(l limit, path string) {
 	switch {
 	case l.Unit != "" || d.IsWrong(below(path, "unit")):
@@ -357,8 +362,8 @@ func (d *decoder) checkUnitless(l limit, path string) {
 // deepestChain is the maximal number of levels of an entity and its parents.
 const deepestChain = schema.MaxDepth
 
-// checkParents refuses cycles and chains that are too deep, and warns about names that the file does
-// not define.
+// checkParents reports cycles of parents and chains that are too deep as faults. It adds warnings about parents
+// and plans that the file does not define.
 func (d *decoder) checkParents() {
 	plans := map[string]bool{}
 	for at := range d.m.Configs {
@@ -379,14 +384,15 @@ func (d *decoder) checkParents() {
 	}
 }
 
-// warnUnknown adds a warning about a plan or an entity that the file does not contain. The table
-// may.
+// warnUnknown adds a warning at path to d.m about a plan, group or entity that the file does not contain,
+// because the table may. kind is its noun with article.
 func (d *decoder) warnUnknown(path, kind, name string) {
 	d.m.Warnings = append(d.m.Warnings, d.ProblemAt(path, "%s %q is not in the file: if it is not in the table either, correct the name", kind, name))
 }
 
-// chainOf returns an entity and its parents, as parent names them. ok is false for a cycle or more than
-// deepestChain entities. The chain then ends with the repeated or the first surplus entity.
+// chainOf returns the entity id and its ancestors, as parent names the next one, or "" at the end. ok is false
+// for a cycle or more than deepestChain entities. The chain then ends with the repeated or the first surplus
+// entity.
 func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	for ; id != ""; id = parent(id) {
 		chain = append(chain, id)
@@ -397,7 +403,8 @@ func chainOf(id string, parent func(string) string) (chain []string, ok bool) {
 	return chain, true
 }
 
-// chainProblem describes the fault of a chain from chainOf: a cycle, or too many parents.
+// chainProblem describes the fault of a chain for which chainOf returned false: a cycle, or too many levels
+// above id.
 func chainProblem(id string, chain []string) string {
 	if last := chain[len(chain)-1]; slices.Contains(chain[:len(chain)-1], last) {
 		return fmt.Sprintf("makes a cycle (%s): take one of them out of it", strings.Join(chain[slices.Index(chain, last):], " -> "))

@@ -15,8 +15,8 @@ import (
 // sameSource reports whether two configurations are equal, apart from manager, version and raises.
 func sameSource(a, b admin.LimitConfig) bool { return len(sourceFields(a, b)) == 0 }
 
-// sourceFields returns the fields that differ between two configurations, with both values as text. It ignores
-// manager, version and raises.
+// sourceFields returns the fields that differ between two configurations, with both values as text, limits
+// first. It ignores manager, version and raises, and is nil without a difference.
 func sourceFields(from, to admin.LimitConfig) []Field {
 	fields := limitFields(from.Limits, to.Limits)
 	add := func(name, a, b string) {
@@ -43,8 +43,8 @@ func boolText(b bool) string {
 	return ""
 }
 
-// limitFields returns the added, removed and changed limits between two lists, as fields sorted by
-// name.
+// limitFields returns the added, removed and changed limits from from to to, as fields sorted by name. A
+// changed limit has a field for each changed part.
 func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 	was, is := byName(from), byName(to)
 	names := map[string]bool{}
@@ -66,8 +66,8 @@ func limitFields(from, to []dynalimit.Limit) (fields []Field) {
 	return fields
 }
 
-// limitDifference returns the differences of two limits with the same name. It ignores burst and refill
-// if they follow the capacity.
+// limitDifference returns the parts that differ between two limits named name, as fields such as
+// "rpm.capacity". It ignores burst and refill if they equal the capacity on both sides.
 func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	add := func(part, x, y string) {
 		if x != y {
@@ -96,7 +96,7 @@ func limitDifference(name string, a, b dynalimit.Limit) (fields []Field) {
 	return fields
 }
 
-// capacityText formats a capacity, in dollars for money.
+// capacityText formats a limit's capacity: dollars for money, else whole tokens or slots.
 func capacityText(l dynalimit.Limit) string {
 	if l.Unit == dynalimit.USD {
 		return notation.RoundDollars(l.Capacity)
@@ -104,7 +104,7 @@ func capacityText(l dynalimit.Limit) string {
 	return strconv.FormatInt(l.Capacity, 10)
 }
 
-// heldText formats a time of calls in flight, or returns "" for 0.
+// heldText formats the hold or the longest time of calls in flight, such as 1m, or returns "" for 0.
 func heldText(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -130,8 +130,8 @@ func byName(limits []dynalimit.Limit) map[string]dynalimit.Limit {
 	return out
 }
 
-// recordFields returns the fields that differ between two records, apart from manager, version and time of
-// creation.
+// recordFields returns the fields that differ between two records, with both values as text. It ignores
+// manager, version and time of creation, and cascade of a from without a parent.
 func recordFields(from, to admin.Entity) (fields []Field) {
 	add := func(name, a, b string) {
 		if a != b {

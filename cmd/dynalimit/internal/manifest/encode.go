@@ -15,8 +15,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Write writes a manifest as YAML, in a stable order, below comments. notes are the reasons
-// that some sources cannot be written; they become comments too.
+// Write writes a manifest as YAML, in a stable order, below comments, each on one line. notes are the reasons
+// that some sources are not in it; they become comments too. It returns the first error of writing.
 func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]string) error {
 	for _, at := range slices.SortedFunc(maps.Keys(notes), func(a, b admin.Scope) int { return strings.Compare(a.String(), b.String()) }) {
 		comments = append(comments, fmt.Sprintf("Not in it: limits of %s: %s", at, notes[at]))
@@ -34,7 +34,7 @@ func Write(w io.Writer, m *Manifest, comments []string, notes map[admin.Scope]st
 	return e.Close()
 }
 
-// WriteJSON writes a manifest as JSON, which is also YAML.
+// WriteJSON writes a manifest as indented JSON, which Parse also reads. It has no place for comments.
 func WriteJSON(w io.Writer, m *Manifest) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -42,7 +42,7 @@ func WriteJSON(w io.Writer, m *Manifest) error {
 	return e.Encode(fileOf(m))
 }
 
-// fileOf returns a manifest in the form of its file, version 2.
+// fileOf converts a manifest to the form of its file, always of version 2, without fields at their defaults.
 func fileOf(m *Manifest) *file {
 	f := &file{Version: 2, Name: &m.Name, Namespace: textPointer(m.Namespace), Resources: sources{}, Plans: plans{}, Entities: entities{}}
 	for id, e := range m.Entities {
@@ -67,8 +67,8 @@ func fileOf(m *Manifest) *file {
 	return f
 }
 
-// entityFor returns the entity id, and adds it if it is missing. An empty record gets an explicit
-// empty name, so that it stays a record.
+// entityFor returns the file's entity id, and adds it if it is missing. If m has an empty record for it, it
+// sets an explicit empty name, so that the file still defines the record.
 func (e entities) entityFor(id string, m *Manifest) *entity {
 	if e[id] == nil {
 		e[id] = &entity{}
@@ -79,7 +79,7 @@ func (e entities) entityFor(id string, m *Manifest) *entity {
 	return e[id]
 }
 
-// putSource sets the limits of an entity or a plan on a resource, or its default if resource is "".
+// putSource sets in o the source of an entity or a plan on a resource, or its default if resource is "".
 func (o *owned) putSource(resource string, l *source) {
 	if resource == "" {
 		o.Default = l
@@ -99,7 +99,8 @@ func textPointer(text string) *string {
 	return &text
 }
 
-// entityOf returns the file form of a record. It omits fields at their defaults.
+// entityOf converts a record to its form in a file. It omits fields at their defaults, its id, version and
+// manager.
 func entityOf(e admin.Entity) *entity {
 	out := &entity{Name: textPointer(e.Name), Parent: textPointer(e.ParentID), Plan: textPointer(e.Plan), Metadata: metadata(e.Metadata)}
 	if e.Cascade {
@@ -111,12 +112,13 @@ func entityOf(e admin.Entity) *entity {
 	return out
 }
 
-// isEmptyRecord reports whether a record has nothing but its id.
+// isEmptyRecord reports whether a record has none of the fields that a file can give: name, parent, cascade,
+// detached, plan and metadata.
 func isEmptyRecord(r admin.Entity) bool {
 	return r.Name == "" && r.ParentID == "" && !r.Cascade && !r.Detached && r.Plan == "" && len(r.Metadata) == 0
 }
 
-// sourceOf returns the file form of a configuration. It omits fields at their defaults.
+// sourceOf converts a configuration to its form in a file. It omits fields at their defaults, and raises.
 func sourceOf(c admin.LimitConfig) *source {
 	out := &source{
 		Extends: c.Extends, Lifted: c.Lifted, Unlimited: unlimitedOf(c), Blocked: c.Blocked, BlockedExcept: c.BlockedExcept, Admit: c.Admit,
@@ -151,7 +153,7 @@ func sourceOf(c admin.LimitConfig) *source {
 	return out
 }
 
-// oneLine replaces control characters and line ends by spaces, for a YAML comment.
+// oneLine returns a text with each control character and line end replaced by a space, for a YAML comment.
 func oneLine(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c < ' ' || c >= 0x7f && c < 0xa0 || c == 0x2028 || c == 0x2029 || c == 0xfeff {

@@ -7,8 +7,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// Manager returns the name of the manifest that manages the items of a table, for its export. It returns
-// DefaultName if none or several manage items, or the name is invalid.
+// Manager returns the name of the only manifest that manages items of a table. It returns DefaultName if none
+// or several do, or the name is invalid.
 func Manager(live *Live) string {
 	names := map[string]bool{}
 	for _, c := range live.Configs {
@@ -26,9 +26,9 @@ func Manager(live *Live) string {
 	return DefaultName
 }
 
-// Export returns the manifest of a table, and the reasons that some sources are not in it. If managed is true,
-// it contains only the items that the manifest with this name manages. It leaves out entities that are being
-// deleted, and without a reason sources that only have raises.
+// Export returns the manifest of a table's content, and the reasons that some sources are not in it. If managed
+// is true, it has only items that the manifest name manages. It leaves out entities in deletion, and without a
+// reason sources that only have raises.
 func Export(live *Live, name, namespace string, managed bool) (m *Manifest, notes map[admin.Scope]string) {
 	m = &Manifest{Name: name, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]Entity{}}
 	notes = map[admin.Scope]string{}
@@ -59,15 +59,16 @@ func Export(live *Live, name, namespace string, managed bool) (m *Manifest, note
 	return m, notes
 }
 
-// addRecord adds a stored record without its version, manager and time of creation.
+// addRecord adds a stored record to m.Entities, in place of an entity without one, but without its version,
+// manager and time of creation.
 func (m *Manifest) addRecord(id string, e admin.Entity) {
 	e.Version, e.ManagedBy, e.CreatedAt = 0, "", time.Time{}
 	e.Cascade = e.Cascade && e.ParentID != "" // meaningless without a parent
 	m.Entities[id] = Entity{Record: e}
 }
 
-// addSource adds a stored configuration without its version and manager. It also adds its entity,
-// without a record.
+// addSource adds a stored configuration to m.Configs without its version and manager. For a source of an entity
+// it also sets the entity, as one without a record.
 func (m *Manifest) addSource(at admin.Scope, c admin.LimitConfig) {
 	c.Version, c.ManagedBy = 0, ""
 	m.Configs[at] = c

@@ -143,7 +143,8 @@ func (l limit) shortForm() any {
 	return plain(l)
 }
 
-// MarshalYAML writes a limit on one line, in its short form.
+// MarshalYAML returns a limit as a node in flow style, on one line: the capacity alone if everything else is
+// the default, else a mapping.
 func (l limit) MarshalYAML() (any, error) {
 	var n yaml.Node
 	err := n.Encode(l.shortForm())
@@ -163,7 +164,7 @@ const (
 // amount is a whole number of tokens.
 type amount int64
 
-// MarshalYAML writes a number, from 10,000 on with separators: 5000, 10_000.
+// MarshalYAML returns an integer node, with separators from 10,000 on: 5000, 10_000.
 func (a amount) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: amountOf(int64(a))}, nil
 }
@@ -176,8 +177,8 @@ func amountOf(n int64) string {
 	return strings.ReplaceAll(notation.GroupedNumber(n), ",", "_")
 }
 
-// parseAmount parses a whole number of tokens from 1 to 10^12, such as 500 or 10k. Its second result is the
-// fault of the text, or "".
+// parseAmount parses a whole number of tokens from 1 to 10^12, such as 500 or 10k. For another text it returns
+// 0 and the fault, else the fault is "".
 func parseAmount(text string) (amount, string) {
 	n, err := notation.ParseCount(text)
 	if err != nil || n < 1 || n > mostTokens {
@@ -195,8 +196,8 @@ func (p percents) MarshalYAML() (any, error) { return dynalimit.Percentages(p).L
 // MarshalJSON writes the percentages as a list of numbers, such as [50,80].
 func (p percents) MarshalJSON() ([]byte, error) { return json.Marshal(dynalimit.Percentages(p).List()) }
 
-// parsePercents parses a YAML list of whole percentages from 1 to 100. Its second result is the fault of the
-// list, or "". An empty list is a fault.
+// parsePercents parses a YAML list of whole percentages from 1 to 100. For another list, also an empty one, it
+// returns 0 and the fault; else the fault is "".
 func parsePercents(n *yaml.Node) (percents, string) {
 	const help = "write percentages from 1 to 100, such as [50, 80, 100]"
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
@@ -216,7 +217,7 @@ func parsePercents(n *yaml.Node) (percents, string) {
 // capacity is a whole number of tokens, or dollars with a leading $, or "".
 type capacity string
 
-// capacityOf returns a limit's capacity for a file: dollars for money, else tokens.
+// capacityOf returns a limit's capacity as a text for a file: dollars with a leading $ for money, else tokens.
 func capacityOf(l dynalimit.Limit) capacity {
 	if l.Unit == dynalimit.USD {
 		return capacity(notation.RoundDollars(l.Capacity))
@@ -224,8 +225,8 @@ func capacityOf(l dynalimit.Limit) capacity {
 	return capacity(amountOf(l.Capacity))
 }
 
-// parseCapacity parses a number of tokens, or dollars such as $5. Its second result is the fault of
-// the text, or "".
+// parseCapacity checks a number of tokens, or dollars such as $5, and returns it in the file's spelling. For
+// another text it returns "" and the fault; else the fault is "".
 func parseCapacity(text string) (capacity, string) {
 	if !capacity(text).inDollars() {
 		n, reason := parseAmount(text)
@@ -243,7 +244,7 @@ func parseCapacity(text string) (capacity, string) {
 // inDollars reports whether the capacity is an amount of dollars, such as $5.
 func (c capacity) inDollars() bool { return strings.HasPrefix(string(c), "$") }
 
-// number returns the capacity in tokens, or in micro-dollars for money.
+// number returns the capacity in whole tokens, or in micro-dollars for dollars. It is 0 for an empty capacity.
 func (c capacity) number() int64 {
 	read := notation.ParseCount
 	if c.inDollars() {
@@ -306,8 +307,9 @@ func (u unlimited) MarshalJSON() ([]byte, error) {
 	return json.Marshal(value)
 }
 
-// parseUnlimited parses the field unlimited: true, false or counted. quoted means that the file has
-// a quoted text. The second result is the fault, or "".
+// parseUnlimited parses the field unlimited: true, counted, or false, which gives "". quoted means that the
+// file has a quoted text, which only counted may be. For another text it returns "" and the fault; else the
+// fault is "".
 func parseUnlimited(text string, quoted bool) (unlimited, string) {
 	switch {
 	case text == string(isCounted):
@@ -323,7 +325,7 @@ func parseUnlimited(text string, quoted bool) (unlimited, string) {
 // unit is usd for money.
 type unit string
 
-// parseUnit returns the unit usd for money, or "" and the reason that another text is invalid.
+// parseUnit returns the unit usd of money and the fault "". For another text it returns "" and the fault.
 func parseUnit(text string) (unit, string) {
 	if text != dynalimit.USD {
 		return "", fmt.Sprintf("is %q: write usd for money, or leave it out", text)
@@ -341,8 +343,8 @@ func (p period) MarshalText() ([]byte, error) {
 
 var periodText = regexp.MustCompile(`^(?:([0-9]{1,9})d)?(?:([0-9]{1,9})h)?(?:([0-9]{1,9})m)?(?:([0-9]{1,9})s)?$`)
 
-// parsePeriod parses a duration of whole seconds: 1s, 90s, 1m, 1h30m, 1d. Its second result is the
-// fault of the text, or "". A number needs a unit.
+// parsePeriod parses whole seconds up to 366 days, with units: 1s, 90s, 1m, 1h30m, 1d. For another text, also a
+// bare number, it returns 0 and the fault; else the fault is "".
 func parsePeriod(text string) (period, string) {
 	var d float64 // no overflow
 	if m := periodText.FindStringSubmatch(text); m != nil {
@@ -386,8 +388,8 @@ func parseZone(text string) (zone, string) {
 // seconds is a period in the form of zae-limiter's refill_period.
 type seconds time.Duration
 
-// parseSeconds parses whole seconds of at least 1. Its second result is the fault of the text, or
-// "".
+// parseSeconds parses a number of whole seconds from 1 to 366 days. For another text it returns 0 and the
+// fault; else the fault is "".
 func parseSeconds(text string) (seconds, string) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 1 || n > int64(longestPeriod/time.Second) {

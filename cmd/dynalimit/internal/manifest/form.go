@@ -14,7 +14,8 @@ var form = yamlfile.Form{
 	Scalar: setScalar, Help: func(v any) string { return v.(interface{ help() string }).help() }, Special: decodeSpecial,
 }
 
-// setScalar parses a text into the typed value at to. It returns the fault of the text, or "".
+// setScalar parses a text into the value that to, a pointer to a type of the file, points to. It returns the
+// fault of the text, or "". It ignores pointers to other types.
 func setScalar(to any, text string) (reason string) {
 	switch to := to.(type) {
 	case *amount:
@@ -37,9 +38,9 @@ func setScalar(to any, text string) (reason string) {
 	return reason
 }
 
-// decodeSpecial decodes values with a form of their own, such as metadata, alert_at and limits written as a
-// number, and reports their faults to r. It returns the value to decode into by the usual rules, or the zero
-// Value if it has finished.
+// decodeSpecial decodes the node n into v if its type has a form of its own, such as metadata, and adds faults
+// to r. It returns the zero Value if it has finished, else the value to decode as usual: v, or a limit's
+// capacity for a number.
 func decodeSpecial(r *yamlfile.Reader, v reflect.Value, n *yaml.Node, path string) reflect.Value {
 	null := n.ShortTag() == "!!null"
 	switch to := v.Addr().Interface().(type) {

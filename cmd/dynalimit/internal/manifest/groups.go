@@ -13,7 +13,8 @@ import (
 // Groups of resources: calls on a resource of a group also take from the limits of the group,
 // which are sources with the group's name as their resource.
 
-// checkGroups returns the fault of a source's groups, or "".
+// checkGroups returns the fault of groups at the source at, or "". Only a source of everybody on a resource may
+// have groups.
 func checkGroups(at admin.Scope, groups []string) string {
 	if !at.Everyone || at.Resource == "" {
 		return "are of a resource, for everybody: write them there, such as 'resources: {gpt-4: {groups: [all]}}', or leave them out"
@@ -21,15 +22,16 @@ func checkGroups(at admin.Scope, groups []string) string {
 	return schema.CheckGroups(at.Resource, groups)
 }
 
-// warnOfGroups warns about groups without limits in the file.
+// warnOfGroups adds a warning to d.m about each group without limits in the file, because the table may have
+// them.
 func (d *decoder) warnOfGroups() {
 	for at, group := range d.m.groupsWithoutLimits(nil) {
 		d.warnUnknown(below(below("resources", at.Resource), "groups"), "the group", group)
 	}
 }
 
-// groupsWithoutLimits returns each group without a configuration in the manifest or among others,
-// with the scope of the source that names it.
+// groupsWithoutLimits returns a sorted sequence of the groups without a source in the manifest or in others,
+// each with the scope that names it. others may be nil.
 func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig) iter.Seq2[admin.Scope, string] {
 	type naming struct {
 		at    admin.Scope
@@ -58,7 +60,7 @@ func (m *Manifest) groupsWithoutLimits(others map[admin.Scope]admin.LimitConfig)
 	}
 }
 
-// groupsIn returns the names of the groups in any of the given configurations.
+// groupsIn returns the set of the group names that any of the given configurations lists.
 func groupsIn(sources ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	for _, configs := range sources {
@@ -71,8 +73,8 @@ func groupsIn(sources ...map[admin.Scope]admin.LimitConfig) map[string]bool {
 	return all
 }
 
-// groupedBy returns the resources that are groups, or in a group, after the manifest is applied.
-// live are the stored configurations.
+// groupedBy returns the set of resources that are groups, or in a group, after the manifest is applied. live
+// are the stored configurations; those of this manifest that the file leaves out do not count.
 func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]bool {
 	all := map[string]bool{}
 	note := func(at admin.Scope, l admin.LimitConfig) {
@@ -91,8 +93,8 @@ func groupedBy(m *Manifest, live map[admin.Scope]admin.LimitConfig) map[string]b
 	return all
 }
 
-// checkMoneyGroup returns the fault of a limit of money at a resource that is neither a group of models nor in
-// one, or "". grouped are the resources that are.
+// checkMoneyGroup returns the fault of a money limit of l at a resource that is neither a group of models nor
+// in one, or "". grouped is the set of resources that are. A limit per model has no fault.
 func checkMoneyGroup(grouped map[string]bool, at admin.Scope, l admin.LimitConfig) string {
 	for _, one := range l.Limits {
 		if one.Unit != "" && !one.PerModel && !grouped[at.Resource] {
@@ -103,8 +105,8 @@ func checkMoneyGroup(grouped map[string]bool, at admin.Scope, l admin.LimitConfi
 	return ""
 }
 
-// groupDifferences reports whether a source with changed groups admits more, because it leaves a
-// group, and less, because it joins one.
+// groupDifferences compares the groups of two configurations of a source. more is true if it leaves a group,
+// and so admits more; less is true if it joins one.
 func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	lacks := func(of []string) func(string) bool {
 		return func(group string) bool { return !slices.Contains(of, group) }
@@ -112,8 +114,8 @@ func groupDifferences(from, to admin.LimitConfig) (more, less bool) {
 	return slices.ContainsFunc(from.Groups, lacks(to.Groups)), slices.ContainsFunc(to.Groups, lacks(from.Groups))
 }
 
-// groupStep returns the step of a group's source, or of a source with changed groups. loosens means
-// that it admits more, gone that it is deleted.
+// groupStep returns the step of the apply for a group's source, or for a source with changed groups. loosens
+// means that it admits more, gone that it decides nothing any more.
 func groupStep(loosens, gone bool) int {
 	if loosens {
 		return stepLoosenGroups + btoi(gone)

@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// unnamedEntities returns, by id, the entities that the file does not name although the manifest manages their
-// record or a source. Each has the list of its sources that the manifest manages.
+// unnamedEntities returns the entities that the file does not name although the manifest manages their record
+// or a source. The map goes from the id to the scopes that the manifest manages.
 func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 	out := map[string][]admin.Scope{}
 	for id, e := range c.live.Entities {
@@ -27,8 +27,8 @@ func (c *comparison) unnamedEntities() map[string][]admin.Scope {
 }
 
 // pruneLeftOut handles the entities that the manifest manages and the file does not name. Without Prune it only
-// counts them. Otherwise it plans their deletion, children first, unless a block or raise keeps them. If
-// another manager has the record, it plans only the deletion of the manifest's sources.
+// sets their number, LeftOut. Otherwise it plans their deletion, children first, unless a block or raise keeps
+// them; of entities with another manager's record only the manifest's sources.
 func (c *comparison) pruneLeftOut() {
 	out := c.unnamedEntities()
 	if !c.o.Prune {
@@ -48,8 +48,8 @@ func (c *comparison) pruneLeftOut() {
 	}
 }
 
-// sourcesByHand returns the sources of a manifest's entities and plans that no manifest manages and
-// the file does not name, sorted.
+// sourcesByHand returns the stored sources of the manifest's entities and plans that no manifest manages and
+// the file does not name, with their fields, sorted. It leaves out empty ones and entities in deletion.
 func sourcesByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	plans := map[string]bool{}
 	for at := range m.Configs {
@@ -66,7 +66,8 @@ func sourcesByHand(m *Manifest, live *Live) (byHand []ByHand) {
 	return byHand
 }
 
-// sourcesOf returns the stored configurations by entity, each list sorted by resource.
+// sourcesOf returns the stored configurations of entities' sources, by entity, each list sorted by resource.
+// Sources of plans and of everybody are left out.
 func (c *comparison) sourcesOf() map[string][]admin.ScopedConfig {
 	out := map[string][]admin.ScopedConfig{}
 	for at, stored := range c.live.Configs {
@@ -80,8 +81,8 @@ func (c *comparison) sourcesOf() map[string][]admin.ScopedConfig {
 	return out
 }
 
-// keptBlocked reports whether an entity stays because of a block that must not be lifted. It
-// warns about blocks.
+// keptBlocked reports whether an entity to prune must stay because one of its sources is blocked and the
+// options do not lift blocks. It adds a warning to c.noted for each block.
 func (c *comparison) keptBlocked(sources []admin.ScopedConfig) (kept bool) {
 	for _, l := range sources {
 		if blockOf(l.Config) == noBlock {
@@ -97,8 +98,8 @@ func (c *comparison) keptBlocked(sources []admin.ScopedConfig) (kept bool) {
 	return kept
 }
 
-// keptRaised reports whether an entity stays because one of its limits is raised, and adds a
-// warning.
+// keptRaised reports whether an entity to prune must stay because one of its sources has a raise. It appends a
+// warning to warnings for each raise.
 func keptRaised(sources []admin.ScopedConfig, warnings *[]string) (kept bool) {
 	for _, l := range sources {
 		for _, r := range l.Config.Raises {
@@ -109,7 +110,7 @@ func keptRaised(sources []admin.ScopedConfig, warnings *[]string) (kept bool) {
 	return kept
 }
 
-// raisesIn returns the raises of a table, sorted by source and name.
+// raisesIn returns all stored raises of a table, with their sources, sorted by source and name.
 func raisesIn(live *Live) (raises []Raised) {
 	for at, stored := range live.Configs {
 		for _, r := range stored.Raises {
@@ -122,8 +123,8 @@ func raisesIn(live *Live) (raises []Raised) {
 	return raises
 }
 
-// childrenFirst returns the ids of entities in an order in which they can be deleted: children
-// before their parents.
+// childrenFirst returns the ids of entities, the keys of the map, in an order for deletion: children before
+// their parents, then by id.
 func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	depth := make(map[string]int, len(of))
 	for id := range of {
@@ -135,7 +136,7 @@ func (c *comparison) childrenFirst(of map[string][]admin.Scope) []string {
 	})
 }
 
-// foreignSources counts, by entity, the sources that belong to another manifest or to none, and that the
+// foreignSources returns, by entity, the number of stored sources that the manifest does not manage and the
 // options do not permit to adopt. Unreadable sources count unless the options adopt unmanaged items.
 func (c *comparison) foreignSources() map[string]int {
 	n := map[string]int{}
@@ -149,9 +150,9 @@ func (c *comparison) foreignSources() map[string]int {
 	return n
 }
 
-// pruneEntity adds the deletion of an entity with its limits and buckets. It adds a refusal, and returns
-// false, if the entity has children that stay, or if foreign, the number of sources of others, is not 0. goes
-// are the entities deleted before it.
+// pruneEntity adds the deletion of an entity with its sources and buckets, and returns true. If the entity has
+// children that stay, or foreign, the number of sources of others, is not 0, it adds a refusal and returns
+// false. goes are the entities deleted before it.
 func (c *comparison) pruneEntity(e admin.Entity, goes map[string]bool, sources []admin.ScopedConfig, foreign int) bool {
 	ch := Change{Action: Delete, Entity: e.ID, record: e, sources: sources, Fields: recordFields(e, admin.Entity{}), Note: "with its limits and buckets"}
 	staying := 0

@@ -30,12 +30,12 @@ type Table struct {
 	}
 }
 
-// Of returns the parts of an Admin that Read and Apply use.
+// Of returns a Table that reads and changes through the Admin a, for Read and Apply.
 func Of(a *admin.Admin) Table { return Table{a.Limits, a.Entities} }
 
-// Read reads the table. It reads consistently all listed items and all items that the manifest
-// names; m may be nil. The lists are indexes, which lag behind by a moment. An item that is in
-// neither of the two is missing until it is listed.
+// Read returns the stored configurations and records: all listed items, and those that the manifest names, read
+// consistently; m may be nil. The lists are indexes, which lag behind by a moment, so a new item that m does
+// not name may be missing.
 func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	scopes, ids, err := listAll(ctx, t)
 	if err != nil {
@@ -64,8 +64,9 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	return live, live.readRecords(ctx, t, m, ids)
 }
 
-// readRecords adds the records of ids and of all their parents to l.Entities, and nothing for an id without a
-// record. It also follows the parents that m, which may be nil, gives to them.
+// readRecords adds to l.Entities the records of ids, of all their parents, and of the parents that m gives to
+// them; m may be nil. It adds nothing for an id without a record. It changes ids only by replacing the
+// variable.
 func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[string]bool) error {
 	read := map[string]bool{}
 	for len(ids) > 0 {
@@ -93,14 +94,14 @@ func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[st
 	return nil
 }
 
-// hasRecord reports whether an entity that was read has a record in the table: reading a missing one returns
+// hasRecord reports whether an entity as GetMany returned it has a record in the table. Without a record it has
 // only its id.
 func hasRecord(e admin.Entity) bool {
 	return e.Version != 0 || !e.CreatedAt.IsZero() || e.Deleting || e.ManagedBy != "" || !isEmptyRecord(e)
 }
 
-// listAll lists the scopes of all configurations and the ids of all records, concurrently. It stops
-// at the first error.
+// listAll returns the scopes of all listed configurations and the ids of all listed records, as sets. It reads
+// both lists concurrently. The first error ends both.
 func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map[string]bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -134,8 +135,9 @@ func listAll(ctx context.Context, t Table) (scopes map[admin.Scope]bool, ids map
 	return scopes, ids, errs[1]
 }
 
-// readConfigs adds the stored configurations of scopes to l.Configs. An unreadable one fails the
-// request, so it halves the scopes until it can add that to l.Unreadable.
+// readConfigs adds the stored configurations of scopes to l.Configs, and to l.Unreadable those that cannot be
+// decoded. One of these fails the whole request, so it then halves the scopes until it has found them. Other
+// errors end it.
 func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) error {
 	if len(scopes) == 0 {
 		return nil
@@ -163,8 +165,8 @@ func (l *Live) readConfigs(ctx context.Context, t Table, scopes []admin.Scope) e
 	return nil
 }
 
-// isStored reports whether a source that was read is in the table: reading a missing one returns an empty
-// configuration.
+// isStored reports whether a configuration as GetConfigs returned it is in the table. A missing one is returned
+// empty; a source with nothing but raises counts by its version.
 func isStored(c admin.LimitConfig) bool {
 	return c.Version != 0 || c.ManagedBy != "" || len(c.Limits)+len(c.Lifted) > 0 || c.Unlimited || blockOf(c) != noBlock || c.Admit || c.OnUnavailable != "" || len(c.Groups) > 0
 }

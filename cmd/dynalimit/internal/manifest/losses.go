@@ -8,9 +8,9 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// RefuseLosses refuses the changes of p by which limits of money, or limits that a list hides, go out of force
-// without a confirmation. If only is true, deletions are confirmed; the file confirms single changes. It adds
-// warnings about other losses to p, and fails only if the table cannot be read.
+// RefuseLosses turns those changes of p into refusals that take money limits, or limits that a list hides, out
+// of force without a confirmation. If only is true, deletions are confirmed; the file confirms single changes.
+// It adds warnings about other losses to p; its error means that the table cannot be read.
 func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	c := p.limitChanges()
 	if len(c.sources)+len(c.records) == 0 {
@@ -42,7 +42,8 @@ func RefuseLosses(ctx context.Context, t Table, p *Plan, only bool) error {
 	return nil
 }
 
-// keepAdvice says how to correct or confirm a change that takes limits out of force.
+// keepAdvice returns the advice for a refused change that takes limits out of force: how to keep them, or how
+// to confirm their loss.
 func (c *Change) keepAdvice() string {
 	switch {
 	case c.Scope == nil:
@@ -64,8 +65,8 @@ type limitChanges struct {
 	byEntity map[string]*Change
 }
 
-// changeOf returns the planned change that takes a limit out of force, of its source or else of the entity's
-// record, or nil. said is true if the file confirms the loss.
+// changeOf returns the planned change that causes a loss: of the source itself, else of the entity's record, or
+// nil if neither is changed. said is true if the file confirms the loss.
 func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 	source, record := c.byScope[loss.Scope], c.byEntity[loss.Scope.Entity]
 	said = source != nil && loss.Parent == "" && source.config.Only || record != nil && record.record.Only
@@ -76,7 +77,7 @@ func (c *limitChanges) changeOf(loss admin.Loss) (at *Change, said bool) {
 }
 
 // limitChanges returns the planned changes of configurations and of existing records, which may take limits out
-// of force. It leaves out refused and adopted ones.
+// of force, with pointers into p.Changes. It leaves out refused and adopted ones.
 func (p *Plan) limitChanges() limitChanges {
 	changes := limitChanges{byScope: map[admin.Scope]*Change{}, byEntity: map[string]*Change{}}
 	for i := range p.Changes {

@@ -21,8 +21,8 @@ type metadata json.RawMessage
 
 var jsonNumber = regexp.MustCompile(`^-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?$`)
 
-// metadataAt decodes the value at a node to JSON values, with numbers as they are written. It
-// reports faults and deep nesting under path.
+// metadataAt converts the YAML value at a node to JSON values: maps, slices, texts, bools, nil, and numbers as
+// they are written. It adds faults and too deep nesting to r under path. depth is 0 for the whole value.
 func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 	if n = r.Resolve(n, path); n == nil {
 		return nil
@@ -49,7 +49,7 @@ func metadataAt(r *yamlfile.Reader, n *yaml.Node, path string, depth int) any {
 }
 
 // metadataScalar returns the JSON value of a YAML scalar: nil, a bool, a json.Number as it is written, or a
-// string. It reports numbers that JSON cannot express and returns their text.
+// string. It adds a number that JSON cannot express to r's problems and returns its text.
 func metadataScalar(r *yamlfile.Reader, n *yaml.Node, path string) any {
 	switch tag := n.ShortTag(); {
 	case yamlfile.IsQuoted(n):
@@ -74,15 +74,16 @@ func encodeJSON(value any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// decodeJSON decodes a text, with its numbers as json.Number. For a duplicate key it takes the last value. ok
-// is false for invalid JSON.
+// decodeJSON decodes the first JSON value of a text, with its numbers as json.Number. For a duplicate key it
+// takes the last value. ok is false for invalid JSON.
 func decodeJSON(text []byte) (value any, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
 	return value, d.Decode(&value) == nil
 }
 
-// MarshalYAML writes the value on one line, with strings in quotes.
+// MarshalYAML returns the value as a node in flow style, with sorted keys and strings in quotes. The encoder
+// may still break a long line.
 func (m metadata) MarshalYAML() (any, error) {
 	value, _ := decodeJSON(m)
 	return flowNode(value), nil
@@ -94,7 +95,7 @@ func (m metadata) MarshalJSON() ([]byte, error) {
 	return encodeJSON(value), nil
 }
 
-// flowNode returns a JSON value as YAML in JSON's style, with sorted keys.
+// flowNode converts a decoded JSON value to a YAML node in flow style, with sorted keys and quoted strings.
 func flowNode(value any) *yaml.Node {
 	n := &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.FlowStyle}
 	switch v := value.(type) {
@@ -137,8 +138,8 @@ func canonicalJSON(text json.RawMessage) string {
 	return string(encodeJSON(canonicalValue(value)))
 }
 
-// canonicalValue writes the numbers of a JSON value in one canonical form. It changes lists and
-// maps in place.
+// canonicalValue returns a decoded JSON value with every number in the form of canonicalNumber. It changes
+// lists and maps in place.
 func canonicalValue(value any) any {
 	switch v := value.(type) {
 	case json.Number:
@@ -157,7 +158,8 @@ func canonicalValue(value any) any {
 
 var shortExponent = regexp.MustCompile(`^[^eE]*(?:[eE][-+]?[0-9]{1,3})?$`)
 
-// canonicalNumber returns a number in decimal digits, or unchanged if it would be too long.
+// canonicalNumber returns a JSON number in decimal digits, without an exponent, so that equal numbers are equal
+// texts. It returns one with an exponent of more than three digits unchanged.
 func canonicalNumber(text string) string {
 	if shortExponent.MatchString(text) {
 		if n, ok := new(big.Rat).SetString(text); ok {

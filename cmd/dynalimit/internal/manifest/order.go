@@ -9,8 +9,8 @@ import (
 	"github.com/dynalimit/dynalimit/admin"
 )
 
-// sortChanges sets the step and depth of all changes and sorts them in place. An interruption between any two
-// then leaves a table that admits no more than before or at the end. Needed and stricter changes come before
+// sortChanges sets the step, depth and plans of all changes and sorts them in place. An interruption between
+// any two then leaves a table that admits no more than before or at the end. Stricter changes come before
 // entities move, looser ones and deletions after.
 func (c *comparison) sortChanges() {
 	c.joined = map[string]bool{}
@@ -41,7 +41,8 @@ func (c *comparison) sortChanges() {
 	})
 }
 
-// finalPlan returns the plan that an entity has once all changes are applied, or "" if they delete it.
+// finalPlan returns the plan that an entity will have after the apply, or "" if that deletes it. It is the
+// stored one if the file does not define the record or the record is refused.
 func (c *comparison) finalPlan(id string) string {
 	e, named := c.m.Entities[id]
 	if c.pruned[id] {
@@ -53,8 +54,8 @@ func (c *comparison) finalPlan(id string) string {
 	return e.Record.Plan
 }
 
-// isLimitedByPlan reports whether a plan's default limits or blocks its entities: in the table or, with end,
-// after the apply.
+// isLimitedByPlan reports whether the default source of a plan limits or blocks its entities: as stored or, if
+// end is true, after the apply. It is false for the plan "".
 func (c *comparison) isLimitedByPlan(plan string, end bool) bool {
 	at := admin.Scope{Plan: plan}
 	l := c.live.Configs[at]
@@ -91,8 +92,9 @@ const (
 	stepNone
 )
 
-// stepOf returns the step of the apply in which a change is made, stepNone for a refused one. Changes that
-// limit calls more come before entities move, changes that admit more come after.
+// stepOf returns the step of the apply in which a change is made, stepNone for a refused one. Blocks are set
+// first and lifted last. Changes that limit calls more come before entities move, changes that admit more
+// after.
 func (c *comparison) stepOf(ch Change) int {
 	switch {
 	case ch.Action == Refuse:
@@ -121,14 +123,15 @@ func (c *comparison) stepOf(ch Change) int {
 	return sourceStep(*ch.Scope, gone)
 }
 
-// sourceStep returns the step of a source by its owner. gone is true if the source is deleted or
-// decides nothing any more.
+// sourceStep returns the step of a source by its owner: everybody, a plan or an entity. gone selects the later
+// step of a source that is deleted or decides nothing any more.
 func sourceStep(at admin.Scope, gone bool) int {
 	steps := [][2]int{{stepSources, stepDeleteSources}, {stepPlans, stepDeletePlans}, {stepEntitySources, stepDeleteEntitySources}}
 	return steps[kindOf(at)][btoi(gone)]
 }
 
-// recordStep returns the step of a change of a record.
+// recordStep returns the step of a change of a record: stepCreate, stepDeleteEntities, stepMove for another
+// parent, else stepUpdate.
 func recordStep(c Change) int {
 	switch {
 	case c.Action == Create:
@@ -141,9 +144,9 @@ func recordStep(c Change) int {
 	return stepUpdate
 }
 
-// compareSources compares two changes of one step as cmp.Compare does. Records come before sources, and models
-// that join a group before its money. Of sources that admit more, and of an owner's new sources, the most
-// specific comes first, because it hides the others.
+// compareSources compares two changes of one step for sorting, as cmp.Compare does. Records come before
+// sources, and models that join a group before the group's limits. Of sources that admit more, and of an
+// owner's new sources, the most specific comes first.
 func compareSources(a, b Change) int {
 	if a.Scope == nil || b.Scope == nil {
 		return btoi(a.Scope != nil) - btoi(b.Scope != nil)
@@ -162,7 +165,8 @@ func compareSources(a, b Change) int {
 	)
 }
 
-// joinsGroup reports whether a source may join a group whose limits are new.
+// joinsGroup reports whether a change of a source names groups in the step in which sources join groups. The
+// group's limits may be new, and come after it.
 func (c Change) joinsGroup() bool { return c.step == stepGroups && len(c.config.Groups) > 0 }
 
 // kindOf returns 2 for a source of an entity, 1 for one of a plan, and 0 for one of everybody.
@@ -199,7 +203,7 @@ func (c *comparison) comesEarly(owner admin.Scope) bool {
 }
 
 // hidesStricter reports whether a less specific source, which takes force if the source at is deleted, admits
-// less than stored, its configuration. It is false for a source of a plan, and if entities change their
+// less than stored, the configuration at it. It is false for a source of a plan, and if entities change their
 // plans.
 func (c *comparison) hidesStricter(at admin.Scope, stored admin.LimitConfig) bool {
 	if at.Plan != "" || c.isNeededEarly(at) {
@@ -210,9 +214,8 @@ func (c *comparison) hidesStricter(at admin.Scope, stored admin.LimitConfig) boo
 	return isDecisive(below) && less && !more
 }
 
-// isNeededEarly reports whether a new source must be stored before entities change their plans: one of a plan
-// that entities join, one of an entity on such a plan or on a plan that gets a new source, or one of an
-// entity that changes its plan.
+// isNeededEarly reports whether a new source must be stored before entities change their plans. Its owner is a
+// plan that entities join, an entity on such a plan or on one with a new default, or a leaving entity.
 func (c *comparison) isNeededEarly(at admin.Scope) bool {
 	if at.Entity == "" {
 		return c.joined[at.Plan]
@@ -250,8 +253,8 @@ func (c *comparison) inForce(at admin.Scope, without ...admin.Scope) admin.Limit
 	return admin.LimitConfig{}
 }
 
-// compareAdmission reports whether the configuration to admits more than from for some limit, and less for
-// some. A configuration that decides nothing admits everything.
+// compareAdmission compares two configurations. more is true if to admits more than from for some limit, less
+// if it admits less for some; both may be true. A from that decides nothing admits everything.
 func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	if !isDecisive(from) || from.Unlimited || to.Unlimited {
 		return to.Unlimited && isDecisive(from) && !from.Unlimited, !to.Unlimited
@@ -259,8 +262,9 @@ func compareAdmission(from, to admin.LimitConfig) (more, less bool) {
 	return compareLimits(byName(from.Limits), byName(to.Limits))
 }
 
-// compareLimits compares the limits of a configuration with those before a change. more means that one admits
-// more or was removed, less that one admits less or is new. It ignores a limit that got another window or kind.
+// compareLimits compares limits by name before and after a change. more means that one admits more or was
+// removed, less that one admits less or is new; both may be true. It ignores a limit that got another window or
+// kind.
 func compareLimits(was, is map[string]dynalimit.Limit) (more, less bool) {
 	for name, a := range was {
 		b, stays := is[name]
@@ -282,8 +286,8 @@ func compareLimits(was, is map[string]dynalimit.Limit) (more, less bool) {
 	return more, less
 }
 
-// compareRates compares the refill rates of two versions of a limit, of the same kind and window, as cmp.Compare
-// does. Two quotas are equal, as are two limits of calls in flight: only their bursts differ.
+// compareRates compares the refill rates of two versions of a limit as cmp.Compare does: 1 if a refills faster.
+// It is 0 for quotas and calls in flight; only their bursts differ.
 func compareRates(a, b dynalimit.Limit) int {
 	high, low := bits.Mul64(uint64(a.RefillAmount), uint64(b.RefillPeriod))
 	high2, low2 := bits.Mul64(uint64(b.RefillAmount), uint64(a.RefillPeriod))

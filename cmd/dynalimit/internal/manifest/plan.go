@@ -60,7 +60,7 @@ func (c Change) scope() admin.Scope {
 	return admin.Scope{Entity: c.Entity}
 }
 
-// What names the item: "limits of plan pro on gpt-4", "record of entity key-1".
+// What returns a text that names the changed item: "limits of plan pro on gpt-4", "record of entity key-1".
 func (c Change) What() string {
 	if c.Scope != nil {
 		return "limits of " + c.Scope.String()
@@ -119,7 +119,7 @@ func (p Plan) Count(a Action) int {
 	return n
 }
 
-// MarshalJSON writes an empty list, not null, without changes.
+// MarshalJSON encodes the plan, with changes as an empty list in place of null if it has none.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	type plain Plan
 	if p.Changes == nil {

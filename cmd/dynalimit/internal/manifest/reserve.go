@@ -23,7 +23,8 @@ func reserveOf(l dynalimit.Limit) reserve {
 	return reserve(notation.ReserveText(l))
 }
 
-// parseReserve parses a reserve. Its second result is the fault of the text, or "".
+// parseReserve checks the text of a reserve: a number, a part of the burst such as 20%, dollars, or none. It
+// returns it as it is, or "" and the fault; else the fault is "".
 func parseReserve(text string) (reserve, string) {
 	if _, err := notation.ParseReserve(dynalimit.Limit{Capacity: 1, Unit: dynalimit.USD}, text); err != nil {
 		return "", "is no reserve: write a number, a part of the burst up to 50%, or none"
@@ -37,7 +38,7 @@ func (r reserve) isNumber() bool {
 	return err == nil
 }
 
-// MarshalYAML writes a number or a text.
+// MarshalYAML returns a number as a plain node, and another text, such as "20%" or "none", as a quoted one.
 func (r reserve) MarshalYAML() (any, error) {
 	node := &yaml.Node{Kind: yaml.ScalarNode, Value: string(r)}
 	if !r.isNumber() {
@@ -46,7 +47,7 @@ func (r reserve) MarshalYAML() (any, error) {
 	return node, nil
 }
 
-// MarshalJSON writes a number or a text.
+// MarshalJSON encodes the reserve as a number if it is one, else as a text such as "20%" or "none".
 func (r reserve) MarshalJSON() ([]byte, error) {
 	if n, err := notation.ParseCount(string(r)); err == nil {
 		return json.Marshal(n)
@@ -54,8 +55,8 @@ func (r reserve) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(r))
 }
 
-// withReserve returns a limit with the reserve of the file, or an error if that is malformed or more than half
-// of the burst. Without a reserve it returns the limit as it is.
+// withReserve returns a copy of l with the reserve r of the file, in tokens or micro-dollars. A malformed
+// reserve, or one of more than half the burst, is an error. For an empty r it returns l as it is.
 func (r reserve) withReserve(l dynalimit.Limit) (dynalimit.Limit, error) {
 	if r == "" {
 		return l, nil

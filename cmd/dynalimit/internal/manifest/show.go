@@ -11,9 +11,9 @@ import (
 // folded is the number of printed changes of one kind, unless all are requested.
 const folded = 20
 
-// Show prints the changes of a plan, its warnings, raises and sources by hand, and the summary. It adds the
-// numbers of left out entities and of unmanaged items. file is the manifest's name; without full it folds lists
-// after 20 changes.
+// Show prints the changes of a plan by action, its warnings, raises, sources by hand, numbers of left out and
+// unmanaged items, and its summary. file is the manifest's name; without full it prints at most 20 changes of
+// an action.
 func Show(out *term.Output, p Plan, file string, full bool) {
 	for _, action := range Actions {
 		showAction(out, p, action, full)
@@ -35,8 +35,8 @@ func Show(out *term.Output, p Plan, file string, full bool) {
 	fmt.Fprintln(out, Summary(p, file))
 }
 
-// showByHand prints the sources that were set by hand, and advice. Without full it folds a long
-// list.
+// showByHand prints the sources that were set by hand, with their fields, and advice. Without full it prints at
+// most 20. It prints nothing without any.
 func showByHand(out *term.Output, sources []ByHand, full bool) {
 	for i, l := range sources {
 		if !full && i == folded {
@@ -54,8 +54,8 @@ func showByHand(out *term.Output, sources []ByHand, full bool) {
 	}
 }
 
-// Summary formats a plan as one line: the number of changes by action, or that nothing changes.
-// file is the manifest's name.
+// Summary returns a plan as one line: the number of changes by action, or that nothing changes, and the number
+// of unchanged items. file is the manifest's name.
 func Summary(p Plan, file string) string {
 	var parts []string
 	for _, action := range Actions {
@@ -80,20 +80,19 @@ func Summary(p Plan, file string) string {
 	return text + "."
 }
 
-// countText formats a number, as manifests write it, with its noun.
+// countText returns n, with separators as manifests write it, and its noun: one for 1, more for other numbers.
 func countText(n int, one, more string) string {
 	return amountOf(int64(n)) + " " + notation.Plural(n, one, more)
 }
 
-// Size describes the size of a manifest, such as "3 sources and 12 entities".
+// Size returns the numbers of a manifest's sources and entities as a text, such as "3 sources and 12 entities".
 func Size(m *Manifest) string {
 	return fmt.Sprintf("%s and %s", countText(len(m.Configs), "source", "sources"), countText(len(m.Entities), "entity", "entities"))
 }
 
 var signs = map[Action]string{Create: "+", Update: "~", Delete: "-", Adopt: "=", Refuse: "!"}
 
-// paintAction colours a text by an action: creations green, changes yellow, deletions and refusals
-// red.
+// paintAction returns text coloured by an action: create green, update and adopt yellow, delete and refuse red.
 func paintAction(out *term.Output, a Action, text string) string {
 	switch a {
 	case Create:
@@ -106,8 +105,8 @@ func paintAction(out *term.Output, a Action, text string) string {
 	return text
 }
 
-// showAction prints the changes with one action and their fields. Without full it folds a long
-// list.
+// showAction prints the changes with one action, with their fields and notes. Without full it prints at most
+// 20, and the number of the others.
 func showAction(out *term.Output, p Plan, action Action, full bool) {
 	shown, hidden := 0, 0
 	for _, c := range p.Changes {

@@ -11,8 +11,8 @@ type missing struct {
 	conflict bool
 }
 
-// readyChanges returns the changes of a batch that can be made now. Those that depend on a failed or waiting
-// change fail or wait too.
+// readyChanges returns the changes of a batch that can be made now. It records as failed those that depend on a
+// failed change, and adds those that depend on a waiting one to a.waiting. It does not change changes.
 func (a *applying) readyChanges(changes []Change) []Change {
 	return slices.DeleteFunc(slices.Clone(changes), func(c Change) bool {
 		if !c.mayLeaveUnlimited() {
@@ -31,8 +31,9 @@ func (a *applying) readyChanges(changes []Change) []Change {
 	})
 }
 
-// failChange records a change that was not made, so that changes that depend on it fail too. err is the
-// library's error, or nil if the change was not tried.
+// failChange records a change that was not made in a.out.Failed with reason, and in a.failed, so that changes
+// that depend on it fail too. It counts it as tried. err is the library's error, or nil if the change was not
+// tried.
 func (a *applying) failChange(c Change, conflict bool, reason string, err error) {
 	a.tried++
 	a.failed = append(a.failed, missing{c, conflict})
@@ -50,8 +51,8 @@ func (c Change) changesPlan() bool {
 	return slices.ContainsFunc(c.Fields, func(f Field) bool { return f.Name == "plan" })
 }
 
-// isNeededBy reports whether other must not be made if c failed, because some calls would then have no limit.
-// Then c limits these calls, and other takes their earlier limits away.
+// isNeededBy reports whether other must wait for c and must not be made if c failed, because some calls would
+// then have no limit. c limits these calls, and other takes their earlier limits away.
 //
 //nolint:cyclop // a flat switch: one case per pair of scopes
 func (c Change) isNeededBy(other Change) bool {

@@ -12,9 +12,9 @@ import (
 // Schema is a JSON Schema, draft 2020-12.
 type Schema map[string]any
 
-// Of returns the JSON schema of a value's type. An object's schema lists all names and permits no others; names
-// without omitempty are required. as maps types with their own encoding to values of their encoded form. A
-// recursive type goes to $defs under its name.
+// Of returns the JSON schema of a value's type as encoding/json writes it. Objects permit only their names;
+// names without an omit option are required. Types with their own encoding get the schema of their value in as,
+// and recursive types go to $defs.
 func Of(value any, as map[reflect.Type]any) Schema {
 	w := writer{as, map[reflect.Type]bool{}, Schema{}}
 	s := w.schemaOf(reflect.TypeOf(value))
@@ -35,8 +35,8 @@ type writer struct {
 	defs   Schema
 }
 
-// schemaOf returns the JSON schema of a Go type as encoding/json writes it. Types in w.as have the
-// schema of another type.
+// schemaOf returns the JSON schema of a Go type as encoding/json writes it. Types in w.as get the schema of the
+// mapped value's type. Recursive structs are added to w.defs.
 func (w writer) schemaOf(t reflect.Type) Schema {
 	if other, ok := w.as[t]; ok {
 		return w.schemaOf(reflect.TypeOf(other))
@@ -70,8 +70,8 @@ func (w writer) schemaOf(t reflect.Type) Schema {
 	return Schema{"type": "integer"}
 }
 
-// objectSchema returns the schema of a struct. A type that contains itself becomes a definition in
-// w.defs and a reference to it.
+// objectSchema returns the schema of a struct with all its fields. A struct that contains itself it adds to
+// w.defs, and returns a reference to that.
 func (w writer) objectSchema(t reflect.Type) Schema {
 	named := Schema{"$ref": "#/$defs/" + t.Name()}
 	if _, met := w.within[t]; met {
@@ -89,8 +89,9 @@ func (w writer) objectSchema(t reflect.Type) Schema {
 	return s
 }
 
-// addFields adds the fields of a struct and of its embedded structs to the properties to. It skips fields that
-// encoding/json skips. It appends fields without an omit option to required, and their pointers may be null.
+// addFields adds to to the schemas of a struct's fields and of its embedded structs' fields, by their JSON
+// names. It skips fields that encoding/json skips. It appends names without an omit option to required; those
+// of pointers may be null.
 func (w writer) addFields(t reflect.Type, to Schema, required *[]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)

@@ -25,8 +25,8 @@ func (e *BusyError) Error() string {
 // Unwrap returns CloudFormation's error, or nil.
 func (e *BusyError) Unwrap() error { return e.Err }
 
-// apiError returns the code and the message of an error of CloudFormation, or "" for any other
-// error.
+// apiError returns the error code and the message of an answer of AWS inside err, or "" twice for any other
+// error and for nil.
 func apiError(err error) (code, message string) {
 	var known smithy.APIError
 	if !errors.As(err, &known) {
@@ -35,14 +35,14 @@ func apiError(err error) (code, message string) {
 	return known.ErrorCode(), known.ErrorMessage()
 }
 
-// isMissing reports whether an error means that the stack does not exist.
+// isMissing reports whether err is CloudFormation's answer that the stack does not exist. It is false for nil.
 func isMissing(err error) bool {
 	code, message := apiError(err)
 	return code == "ValidationError" && strings.Contains(message, "does not exist")
 }
 
-// requestError converts the error of the request op about a stack to one with advice, or to a
-// *BusyError. It returns nil for nil.
+// requestError converts the error of a request to one with op, the intended action, and with advice. If another
+// operation is changing the stack, it returns a *BusyError. It returns nil for nil.
 func requestError(op, stack string, err error) error {
 	code, message := apiError(err)
 	_, status, between := strings.Cut(message, " is in ")
@@ -64,7 +64,7 @@ func requestError(op, stack string, err error) error {
 	return fmt.Errorf("%s: %w; check --region, AWS_ENDPOINT_URL_CLOUDFORMATION and your credentials", op, err)
 }
 
-// isRunning reports whether CloudFormation is changing the stack.
+// isRunning reports whether s is a status during an operation, which ends with _IN_PROGRESS.
 func isRunning(s types.StackStatus) bool {
 	return strings.HasSuffix(string(s), "_IN_PROGRESS")
 }

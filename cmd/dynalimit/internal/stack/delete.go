@@ -22,8 +22,9 @@ type Farewell struct {
 	Protected bool `json:"termination_protection"`
 }
 
-// PreviewDelete returns the effect of deleting a stack, for the question before it. It fails if a table would
-// be deleted, because templates of this program keep their tables.
+// PreviewDelete returns the resources that a deletion of the stack would keep and delete, and deletes nothing.
+// It reads them and the template. It fails if a table would be deleted, because templates of this program keep
+// their tables.
 func PreviewDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (*Farewell, error) {
 	resources, err := Resources(ctx, client, s.ID)
 	if err != nil {
@@ -65,8 +66,8 @@ func PreviewDelete(ctx context.Context, client *cloudformation.Client, s *Stack)
 	return f, nil
 }
 
-// Delete deletes a stack and waits until it is gone. It turns termination protection off, and
-// on again if the deletion cannot begin.
+// Delete deletes a stack and waits until it is gone; another end is an *EndError. It turns termination
+// protection off first, and on again if the deletion cannot begin.
 func Delete(ctx context.Context, client *cloudformation.Client, s *Stack) error {
 	if err := beginDelete(ctx, client, s); err != nil {
 		return err
@@ -74,8 +75,8 @@ func Delete(ctx context.Context, client *cloudformation.Client, s *Stack) error 
 	return Wait(ctx, client, s.Name, s.ID)
 }
 
-// beginDelete starts the deletion of a stack, after it has removed its protection. If the deletion
-// is refused, it restores the protection.
+// beginDelete turns termination protection off, if s has it, and starts the deletion of the stack without
+// waiting. If the deletion is refused, it restores the protection, even after ctx has ended.
 func beginDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (err error) {
 	if s.Protected {
 		err = Protect(ctx, client, s.Name, false)
@@ -95,8 +96,8 @@ func beginDelete(ctx context.Context, client *cloudformation.Client, s *Stack) (
 	return err
 }
 
-// CleanUp deletes the rest of a stack after a failed creation or deletion, when it can only be deleted. Like
-// PreviewDelete, it keeps tables, and it keeps termination protection.
+// CleanUp deletes the rest of a stack after a failed creation or deletion, and waits for the end. It refuses to
+// delete a table. Unlike Delete it leaves termination protection on, so a protected stack stays.
 func CleanUp(ctx context.Context, client *cloudformation.Client, s *Stack) error {
 	if _, err := PreviewDelete(ctx, client, s); err != nil {
 		return err

@@ -71,8 +71,8 @@ var dead = []types.StackStatus{
 }
 
 // CheckDeployable returns nil if a stack can be deployed to: if it does not exist (s is nil) or is usable.
-// Otherwise it returns a *BusyError, a *FailedError, or an error for a stack of another program, unless adopt
-// is true.
+// Otherwise it returns a *BusyError, or a *FailedError with the reasons. A stack of another program is an error
+// unless adopt is true.
 func CheckDeployable(ctx context.Context, client *cloudformation.Client, s *Stack, adopt bool) error {
 	switch {
 	case s == nil:
@@ -89,8 +89,8 @@ func CheckDeployable(ctx context.Context, client *cloudformation.Client, s *Stac
 }
 
 // Deploy creates the stack if s is nil, else updates it, and waits for the end. It also sets the policy that
-// protects the stack's tables. It returns false if nothing was to be updated, and an *EndError after a
-// rollback.
+// protects the stack's tables. It returns false if nothing was to be updated, and an *EndError if the stack did
+// not end as intended; now makes the request's token.
 func Deploy(ctx context.Context, client *cloudformation.Client, s *Stack, d Deployment, now time.Time) (changed bool, err error) {
 	summary, err := summarizeTemplate(ctx, client, d)
 	if err != nil {
@@ -144,8 +144,8 @@ func templateOf(d Deployment) (body, url *string) {
 	return &d.Template, nil
 }
 
-// summarizeTemplate makes CloudFormation validate the template, and returns its parameters and
-// required capabilities. It refuses a template that is too long for a request.
+// summarizeTemplate makes CloudFormation validate the template of d, and returns its declared parameters and
+// required capabilities. It refuses a template that is too long for a request, without sending it.
 func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Deployment) (*cloudformation.GetTemplateSummaryOutput, error) {
 	if n := len(d.Template); d.TemplateURL == "" && n > MaxInline {
 		return nil, fmt.Errorf("the template has %d bytes, and CloudFormation takes %d in a request: put it into a bucket ('dynalimit template > limits.yaml', 'aws s3 cp limits.yaml s3://BUCKET/') and give its address with --template-url", n, MaxInline)
@@ -156,9 +156,9 @@ func summarizeTemplate(ctx context.Context, client *cloudformation.Client, d Dep
 	return out, requestError("check the template", d.Stack, err)
 }
 
-// parameterValues returns values for the template's declared parameters: the given ones, else those of the
-// stack s, which may be nil. It leaves out a parameter with neither, which gets its default. It refuses
-// undeclared ones with a *ParamError.
+// parameterValues returns the parameters of a request: given values, else a mark to keep the value of the stack
+// s, which may be nil. A declared parameter with neither is left out and gets its default. Given but undeclared
+// ones are a *ParamError.
 func parameterValues(summary *cloudformation.GetTemplateSummaryOutput, s *Stack, given map[string]string) ([]types.Parameter, error) {
 	var all []types.Parameter
 	var declared []string

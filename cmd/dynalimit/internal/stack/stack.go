@@ -62,7 +62,8 @@ func (s *Stack) Ready() bool {
 // Running reports whether CloudFormation is changing the stack. It is false for nil.
 func (s *Stack) Running() bool { return s != nil && isRunning(types.StackStatus(s.Status)) }
 
-// Find returns the stack of a name, or nil if it does not exist or is deleted.
+// Find requests the description of a stack by its name or id. It returns nil without an error if the stack does
+// not exist or is deleted.
 func Find(ctx context.Context, client *cloudformation.Client, name string) (*Stack, error) {
 	out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &name})
 	switch {
@@ -76,8 +77,8 @@ func Find(ctx context.Context, client *cloudformation.Client, name string) (*Sta
 	return stackOf(out.Stacks[0]), nil
 }
 
-// List returns the stacks that this program deployed in the region, over all pages, without deleted
-// ones.
+// List returns the stacks of the region with this program's tag, over all pages, without deleted ones. It is
+// empty but not nil without any.
 func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) {
 	all := []*Stack{}
 	in := &cloudformation.DescribeStacksInput{}
@@ -97,7 +98,8 @@ func List(ctx context.Context, client *cloudformation.Client) ([]*Stack, error) 
 	}
 }
 
-// stackOf converts the description of a stack.
+// stackOf converts the SDK's description of a stack, with times in UTC. Ours is set if the stack has this
+// program's tag.
 func stackOf(s types.Stack) *Stack {
 	found := &Stack{
 		Name: aws.ToString(s.StackName), ID: aws.ToString(s.StackId), Status: string(s.StackStatus), Reason: aws.ToString(s.StackStatusReason),
@@ -135,7 +137,8 @@ type Resource struct {
 	Status   string `json:"status"`
 }
 
-// Resources returns the resources of a stack, over all pages.
+// Resources returns the resources of a stack, named by name or id, over all pages. Deleted ones may be among
+// them.
 func Resources(ctx context.Context, client *cloudformation.Client, stack string) ([]Resource, error) {
 	var all []Resource
 	in := &cloudformation.ListStackResourcesInput{StackName: &stack}

@@ -30,12 +30,13 @@ type Event struct {
 	ofStack bool
 }
 
-// Failed reports whether the event is a failure or belongs to a rollback.
+// Failed reports by the event's status whether it is a failure or belongs to a rollback.
 func (e Event) Failed() bool {
 	return strings.Contains(e.Status, "FAILED") || strings.Contains(e.Status, "ROLLBACK")
 }
 
-// beginsOperation reports whether the event starts a new operation of the stack.
+// beginsOperation reports whether the event is of the stack itself and starts a creation, update, deletion or
+// import.
 func (e Event) beginsOperation() bool {
 	return e.ofStack && slices.Contains([]types.ResourceStatus{
 		types.ResourceStatusCreateInProgress, types.ResourceStatusUpdateInProgress, types.ResourceStatusDeleteInProgress, types.ResourceStatusImportInProgress,
@@ -71,14 +72,15 @@ func (e *EndError) Error() string {
 	return text + "; see 'dynalimit stack status " + e.Stack + "'"
 }
 
-// Protect turns the stack's termination protection on or off.
+// Protect turns the stack's termination protection on if yes is true, else off, by one request.
 func Protect(ctx context.Context, client *cloudformation.Client, stack string, yes bool) error {
 	_, err := client.UpdateTerminationProtection(ctx, &cloudformation.UpdateTerminationProtectionInput{StackName: &stack, EnableTerminationProtection: &yes})
 	return requestError("change the termination protection of "+stack, stack, err)
 }
 
-// Wait polls a stack until its current operation has ended. It fails with an *EndError, which contains the
-// failed events, if the stack does not end as intended. If ctx ends first, it returns the cause.
+// Wait polls a stack every two seconds until its current operation has ended, and returns nil if it ended as
+// intended. Otherwise it returns an *EndError with the failed events. If ctx ends first, it returns the cause,
+// and CloudFormation continues.
 func Wait(ctx context.Context, client *cloudformation.Client, name, id string) error {
 	for {
 		out, err := client.DescribeStacks(ctx, &cloudformation.DescribeStacksInput{StackName: &id})
@@ -110,12 +112,13 @@ func (e Event) describeFailure() []string {
 	return []string{e.Logical + ": " + e.Reason}
 }
 
-// isCancelled reports whether another resource caused the failure.
+// isCancelled reports by its reason whether the event is a failure that another resource caused.
 func isCancelled(e Event) bool {
 	return strings.Contains(e.Reason, "cancelled") || strings.Contains(e.Reason, "canceled")
 }
 
-// eventOf converts a stack's event from the SDK's type.
+// eventOf converts a stack's event from the SDK's type, with its time in UTC. It marks an event of the stack
+// itself.
 func eventOf(e types.StackEvent) Event {
 	return Event{
 		ID: aws.ToString(e.EventId), At: aws.ToTime(e.Timestamp).UTC(), Logical: aws.ToString(e.LogicalResourceId), Type: aws.ToString(e.ResourceType),
@@ -124,8 +127,7 @@ func eventOf(e types.StackEvent) Event {
 	}
 }
 
-// Recent returns the newest n events of a stack, oldest first, or fewer if the first page of the answer has
-// fewer.
+// Recent returns the newest n events of a stack, oldest first. It reads one page, so they may be fewer.
 func Recent(ctx context.Context, client *cloudformation.Client, stack string, n int) ([]Event, error) {
 	out, err := client.DescribeStackEvents(ctx, &cloudformation.DescribeStackEventsInput{StackName: &stack})
 	if err != nil {
@@ -139,8 +141,9 @@ func Recent(ctx context.Context, client *cloudformation.Client, stack string, n 
 	return events, nil
 }
 
-// latestFailures returns the failures of the stack's latest operation as "RESOURCE: REASON", the oldest first.
-// It leaves out the stack itself and resources that failed because of another.
+// latestFailures reads the events back to the start of the stack's latest operation and returns its failures as
+// "RESOURCE: REASON", the oldest first. It leaves out the stack itself and resources that failed because of
+// another.
 func latestFailures(ctx context.Context, client *cloudformation.Client, stack string) ([]string, error) {
 	var reasons []string
 	in := &cloudformation.DescribeStackEventsInput{StackName: &stack}

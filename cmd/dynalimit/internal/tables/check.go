@@ -17,9 +17,9 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// Check checks a table and returns its state with the findings. d is its description, or nil if the caller
-// has no permission to describe it. Check continues after a failed check, but stops if the table is another
-// program's or is being created. why describes the reason of a failed request.
+// Check checks a table by its description d and further reads, and returns its state with all findings, also OK
+// ones. d is nil if the caller may not describe it. It stops early for another program's table and for one
+// being created; why describes a failed request.
 func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription, why func(error) string) State {
 	c := &checking{client: client, plan: p, described: d, why: why, State: describeState(p.Name(), d)}
 	if d != nil {
@@ -55,14 +55,14 @@ func Check(ctx context.Context, client Client, p Plan, d *types.TableDescription
 	return c.finalState()
 }
 
-// finalState returns the state with Ready set: the table was described, and no finding is a fault.
+// finalState sets c.Ready, if the table was described and no finding is Wrong, and returns the state.
 func (c *checking) finalState() State {
 	d := c.described
 	c.Ready = d != nil && !slices.ContainsFunc(c.Findings, func(f Finding) bool { return f.Status == Wrong })
 	return c.State
 }
 
-// NoTable returns the finding that the plan's table does not exist.
+// NoTable returns the Wrong finding that the plan's table does not exist, with the command that creates it.
 func (p Plan) NoTable() Finding {
 	return Finding{
 		Check: "table", Status: Wrong, Found: fmt.Sprintf("there is no table %q in %s", p.Name(), p.Flags.Region),
@@ -70,7 +70,7 @@ func (p Plan) NoTable() Finding {
 	}
 }
 
-// createCommand returns the command that creates or completes a table.
+// createCommand returns the text of the dynalimit command that creates or completes the table. It runs nothing.
 func (p Plan) createCommand() string { return p.Flags.Command("table create" + p.Flags.Budget) }
 
 // checking is one check of a table.
@@ -82,20 +82,21 @@ type checking struct {
 	why       func(error) string
 }
 
-// addFinding appends a finding under the name of its check.
+// addFinding sets the finding's check name and appends it to c.Findings.
 func (c *checking) addFinding(check string, f Finding) {
 	f.Check = check
 	c.Findings = append(c.Findings, f)
 }
 
-// recordFailure records a failed read of a table's setting, and returns the finding that the setting could not
-// be checked.
+// recordFailure appends err, of a failed read of a table's setting, to c.failures with what, such as "describe
+// the TTL". It returns an Unchecked finding.
 func (c *checking) recordFailure(what string, err error) Finding {
 	c.failures = append(c.failures, fmt.Errorf("%s of %s: %w", what, c.plan.Name(), err))
 	return CannotCheck("%s", c.why(err))
 }
 
-// checkStatus checks the table's status. ACTIVE and UPDATING are fine, other ones are faults.
+// checkStatus returns a finding about the table's status: OK for ACTIVE and UPDATING, Wrong for others. It
+// sends no request.
 func (c *checking) checkStatus() Finding {
 	found := fmt.Sprintf("%s is %s", c.plan.Name(), c.described.TableStatus)
 	f := Finding{Status: Wrong, Found: found, Means: "it cannot be used", Fix: c.plan.Flags.Command("doctor")}
@@ -117,8 +118,8 @@ func (c *checking) checkStatus() Finding {
 	return f
 }
 
-// checkKeys checks the table's own key. Another key means a table of something else: it sets
-// c.foreign.
+// checkKeys returns a finding about the table's own key. A wrong key means another program's table: the finding
+// is Wrong, and it sets c.foreign.
 func (c *checking) checkKeys() Finding {
 	f, wrong := c.keyFault("")
 	if !wrong {
@@ -131,8 +132,8 @@ func (c *checking) checkKeys() Finding {
 	}
 }
 
-// keyFault returns the wrong or missing key of an index, or of the table itself for "". It returns
-// false if the key is right.
+// keyFault returns the found and wanted key of an index, or of the table for "", and true if they differ or one
+// is missing. It returns false if the key is right.
 func (c *checking) keyFault(index string) (table.KeyFault, bool) {
 	for _, f := range table.CompareKeys(c.plan.Input, c.described) {
 		if f.Index == index {
@@ -177,7 +178,7 @@ func (c *checking) checkIndex(want types.GlobalSecondaryIndex) Finding {
 	return f
 }
 
-// addIndexCommand returns the command of the AWS CLI that adds the index x to the table.
+// addIndexCommand returns an AWS CLI command that adds the index x to the table. It runs nothing.
 func (c *checking) addIndexCommand(x types.GlobalSecondaryIndex) string {
 	var hash, sort string
 	for _, k := range x.KeySchema {
@@ -196,7 +197,7 @@ func (c *checking) addIndexCommand(x types.GlobalSecondaryIndex) string {
 		c.plan.Name(), hash, sort, aws.ToString(x.IndexName), hash, sort, projection)
 }
 
-// checkBilling warns about provisioned capacity.
+// checkBilling returns a Warning for provisioned capacity, with its write units, and OK for a table on demand.
 func (c *checking) checkBilling() Finding {
 	b, t := c.described.BillingModeSummary, c.described.ProvisionedThroughput
 	if b != nil && b.BillingMode == types.BillingModePayPerRequest || t == nil || aws.ToInt64(t.WriteCapacityUnits) == 0 {
@@ -209,8 +210,8 @@ func (c *checking) checkBilling() Finding {
 	}
 }
 
-// checkTTL reads the TTL attribute into c.TTL. It is a fault if expiry is off or uses another
-// attribute.
+// checkTTL requests the table's TTL setting and sets c.TTL to its attribute, "" if expiry is off. The finding
+// is Wrong if it is off or uses another attribute, and Unchecked if the request fails.
 func (c *checking) checkTTL(ctx context.Context) Finding {
 	out, err := c.client.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: c.plan.Input.TableName})
 	if err != nil {
@@ -233,7 +234,7 @@ func (c *checking) checkTTL(ctx context.Context) Finding {
 	return f
 }
 
-// checkStream warns unless the table has a stream of new and old images.
+// checkStream returns a Warning unless the table has a stream of new and old images. It sends no request.
 func (c *checking) checkStream() Finding {
 	const without = "usage cannot be aggregated from it, nor expired items archived"
 	switch c.Stream {
@@ -248,8 +249,9 @@ func (c *checking) checkStream() Finding {
 	}
 }
 
-// checkRecovery reads point-in-time recovery into c.Recovery and c.Earliest, and warns if it is
-// off. Recovery is Unclear if the engine does not know it or denies the request.
+// checkRecovery requests the state of point-in-time recovery and sets c.Recovery and c.Earliest. The finding is
+// a Warning if it is off. If the engine does not know it or denies the request, c.Recovery is Unclear and the
+// finding Unchecked.
 func (c *checking) checkRecovery(ctx context.Context) Finding {
 	out, err := c.client.DescribeContinuousBackups(ctx, &dynamodb.DescribeContinuousBackupsInput{TableName: c.plan.Input.TableName})
 	if c.Recovery = Unclear; IsUnknown(err) || IsDenied(err) {
@@ -269,7 +271,8 @@ func (c *checking) checkRecovery(ctx context.Context) Finding {
 	return Finding{Status: Warning, Found: "off", Means: "items that are deleted by mistake cannot be restored", Fix: c.plan.createCommand()}
 }
 
-// checkProtection warns if deletion protection is off. It is Unchecked if the answer does not say.
+// checkProtection returns a finding about deletion protection: OK if it is on, a Warning if off, Unchecked if
+// the description does not say.
 func (c *checking) checkProtection() Finding {
 	switch c.Protection {
 	case Yes:
@@ -280,8 +283,8 @@ func (c *checking) checkProtection() Finding {
 	return CannotCheck("the answer does not say")
 }
 
-// checkLayout reads the version record into c.Layout, and sets c.Refused if the library refuses the
-// layout. It returns the findings about the layout and older items.
+// checkLayout reads the version record, sets c.Layout and c.CompositeOnly, and sets c.Refused if the library
+// refuses the layout. It returns the findings about the layout and about older items.
 func (c *checking) checkLayout(ctx context.Context) []Finding {
 	found := func(f Finding) []Finding {
 		f.Check = "layout"
@@ -315,8 +318,8 @@ func (c *checking) checkLayout(ctx context.Context) []Finding {
 	return append(found(Fine("layout %s", record.Schema)), c.olderItemsFinding(record))
 }
 
-// olderItemsFinding returns the finding about items of an older layout: a warning unless the version record
-// says that none is left.
+// olderItemsFinding returns the finding about items of an older layout: OK if the version record says that none
+// is left, else a Warning.
 func (c *checking) olderItemsFinding(record schema.VersionRecord) Finding {
 	if record.CompositeOnly {
 		return Finding{Check: "older items", Status: OK, Found: "none, the table is of today's layout"}

@@ -33,9 +33,9 @@ type Result struct {
 	State  State  `json:"state"`
 }
 
-// Create creates or completes a table, and calls report with its activity. It fails for a missing table if
-// want.Existing, and a dry run only returns the missing parts. After an error the result contains the finished
-// steps, and Create can be called again.
+// Create creates the table, or completes an existing one, and passes its activity to report. It fails for a
+// missing table if want.Existing; a dry run only returns the missing parts. After an error the result has the
+// finished steps, and a new call continues.
 func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bool, report func(string)) (Result, error) {
 	r := Result{Table: p.Name(), Steps: []Step{}, DryRun: dryRun}
 	var err error
@@ -62,8 +62,8 @@ func Create(ctx context.Context, client Client, p Plan, want Settings, dryRun bo
 	return r, err
 }
 
-// carryOut creates the table if it is missing, then executes the steps and marks the finished ones.
-// report receives the table's activity. It stops at the first failed step.
+// carryOut creates the table if it is missing, then executes the steps in order, and sets Done or Skipped of
+// each in place. report receives the table's activity. It stops at the first failed step.
 func carryOut(ctx context.Context, client Client, p Plan, want Settings, report func(string), steps []Step) error {
 	made := &maker{Client: client, want: want, report: report, plan: p}
 	switch err := p.Make(ctx, made); {
@@ -84,8 +84,8 @@ func carryOut(ctx context.Context, client Client, p Plan, want Settings, report 
 	return nil
 }
 
-// isEmpty reports whether a table without the mark of today's layout contains at most its version
-// record. It is false for other tables.
+// isEmpty reads two items and reports whether a table without the mark of today's layout has no items but its
+// version record. Without a read it returns false for marked, missing and other programs' tables.
 func isEmpty(ctx context.Context, client Client, p Plan, s State) (bool, error) {
 	if p.Layout == nil || !s.Exists() || s.CompositeOnly || s.foreign {
 		return false, nil
@@ -111,8 +111,8 @@ type maker struct {
 	told   string
 }
 
-// CreateTable sends the library's request with the protection, stream, key and tags of m.want. Without
-// m.want.Stream it creates no stream.
+// CreateTable sends the library's request with the protection, stream, key and tags of m.want in place of its
+// own. Without m.want.Stream the table gets no stream. It does not change in.
 func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	with := *in
 	if m.want.Protection {
@@ -130,7 +130,8 @@ func (m *maker) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, 
 	return m.Client.CreateTable(ctx, &with, opts...)
 }
 
-// DescribeTable describes a table, and reports its status when that changes, until it is ACTIVE.
+// DescribeTable sends the request and returns its answer. It also passes the table's status to m.report if that
+// has changed, unless the table is ACTIVE.
 func (m *maker) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, opts ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	out, err := m.Client.DescribeTable(ctx, in, opts...)
 	if err != nil {
@@ -163,8 +164,8 @@ func encryptionSetting(key string) *types.SSESpecification {
 	return &types.SSESpecification{Enabled: aws.Bool(true), SSEType: types.SSETypeKms, KMSMasterKeyId: &key}
 }
 
-// completeStep executes one step on an existing table and marks it as done, or as skipped if the
-// engine does not know the operation.
+// completeStep executes one step on an existing table, in state now, and sets its Done. If the engine does not
+// know the operation, it sets Skipped and returns nil.
 func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	err := m.runStep(ctx, step.Step, now)
 	switch {
@@ -177,8 +178,8 @@ func (m *maker) completeStep(ctx context.Context, step *Step, now State) error {
 	return err
 }
 
-// runStep sends the request of a step for the table in state now. It does nothing if the table was created
-// with that part.
+// runStep sends the request of a step for the table in state now, and waits for its end where it takes time. It
+// does nothing if the table has that part already.
 func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	name := m.plan.Input.TableName
 	switch {
@@ -200,8 +201,8 @@ func (m *maker) runStep(ctx context.Context, step string, now State) error {
 	return nil // included in the creation
 }
 
-// setKMSKey sets the table's KMS key and waits for the end. It does nothing if the key is in use
-// already.
+// setKMSKey sets the table's KMS key to m.want's and waits for the end. It returns nil without a change if the
+// table uses the key already, also under an alias.
 func (m *maker) setKMSKey(ctx context.Context, now State) error {
 	if isSameKMSKey(now.KMSKey, m.want.KMSKey) {
 		return nil
@@ -214,8 +215,8 @@ func (m *maker) setKMSKey(ctx context.Context, now State) error {
 	return err
 }
 
-// updateTable waits until no other change of the table runs, sends the request, and waits until
-// that is done.
+// updateTable waits until the table is ACTIVE, sends the request, and waits until it is ACTIVE again. Each wait
+// fails after 10 minutes.
 func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) error {
 	idle := func() error {
 		_, err := awaitActive(ctx, m, m.plan.Name(), func(*types.TableDescription) bool { return true })
@@ -230,8 +231,8 @@ func (m *maker) updateTable(ctx context.Context, in *dynamodb.UpdateTableInput) 
 	return idle()
 }
 
-// awaitActive polls a table until it is ACTIVE and should accepts its description, which it returns. After 10
-// minutes it fails with errSlow.
+// awaitActive polls a table until it is ACTIVE and should returns true for its description, which it returns.
+// After 10 minutes it fails with errSlow.
 func awaitActive(ctx context.Context, client Client, table string, should func(*types.TableDescription) bool) (found *types.TableDescription, err error) {
 	err = pollUntil(ctx, func() (bool, error) {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
@@ -244,7 +245,7 @@ func awaitActive(ctx context.Context, client Client, table string, should func(*
 	return found, err
 }
 
-// enableRecovery turns point-in-time recovery on, unless it is on already. It retries, for at most 10 minutes,
+// enableRecovery turns point-in-time recovery on, unless it is on in now. It retries, for at most 10 minutes,
 // while DynamoDB does not permit it for a new table.
 func (m *maker) enableRecovery(ctx context.Context, now State) error {
 	if now.Recovery == Yes {
@@ -265,8 +266,8 @@ func (m *maker) enableRecovery(ctx context.Context, now State) error {
 // errSlow means that a change took too long.
 var errSlow = fmt.Errorf("it is not done after %v", patience)
 
-// pollUntil calls done every poll until it returns true or an error. After the time patience it returns
-// errSlow.
+// pollUntil calls done, at once and then every two seconds, until it returns true or an error, which pollUntil
+// returns. After 10 minutes it returns errSlow, and at the end of ctx its cause.
 func pollUntil(ctx context.Context, done func() (bool, error)) error {
 	waiting, cancel := context.WithTimeoutCause(ctx, patience, errSlow)
 	defer cancel()

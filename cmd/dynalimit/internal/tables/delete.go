@@ -40,8 +40,8 @@ type Backup struct {
 	At   time.Time `json:"at"`
 }
 
-// PreviewDelete counts a table's items and finds its newest backup, for the question before a deletion. ok is
-// false if the table does not exist.
+// PreviewDelete returns the loss of deleting a table: its counted items, its settings and its newest backup. It
+// deletes nothing. ok is false if the table does not exist or could not be described.
 func PreviewDelete(ctx context.Context, client Client, p Plan) (l Loss, ok bool, err error) {
 	s, err := Look(ctx, client, p)
 	if err != nil || !s.Exists() {
@@ -55,8 +55,8 @@ func PreviewDelete(ctx context.Context, client Client, p Plan) (l Loss, ok bool,
 	return l, true, err
 }
 
-// countItems counts the table's items by a scan of at most countedPages pages. It sets l.More if
-// there are more.
+// countItems adds the table's items to l.Items by a scan of at most countedPages pages of a megabyte. It sets
+// l.More if the table has more pages.
 func (l *Loss) countItems(ctx context.Context, client Client) error {
 	in := &dynamodb.ScanInput{TableName: &l.Table, Select: types.SelectCount}
 	for range countedPages {
@@ -73,8 +73,8 @@ func (l *Loss) countItems(ctx context.Context, client Client) error {
 	return nil
 }
 
-// newestBackup returns the newest finished backup of a table. It returns nil without one, and if
-// the engine does not list backups or denies it.
+// newestBackup returns the newest backup of a table that can be restored, over all pages. It returns nil
+// without an error if none exists, and if the engine does not list backups or denies it.
 func newestBackup(ctx context.Context, client Client, table string) (*Backup, error) {
 	var newest *Backup
 	in := &dynamodb.ListBackupsInput{TableName: &table}
@@ -97,7 +97,8 @@ func newestBackup(ctx context.Context, client Client, table string) (*Backup, er
 	}
 }
 
-// BackUp makes the backup name of a table and waits until it can be restored.
+// BackUp makes a backup named name of a table and waits until it can be restored, at most 10 minutes. It
+// returns nil and an error if either fails.
 func BackUp(ctx context.Context, client Client, table, name string) (*Backup, error) {
 	out, err := client.CreateBackup(ctx, &dynamodb.CreateBackupInput{TableName: &table, BackupName: &name})
 	if err != nil {
@@ -115,9 +116,9 @@ func BackUp(ctx context.Context, client Client, table, name string) (*Backup, er
 	return b, nil
 }
 
-// Delete deletes the table that PreviewDelete described, and waits until it is gone, at most 10 minutes. It
-// fails if another table of this name has replaced it. If the deletion fails, Delete restores the protection
-// that it removed.
+// Delete deletes the table that PreviewDelete described, also a protected one, and waits until it is gone, at
+// most 10 minutes. It fails if another table of this name has replaced it. If the deletion is refused, it
+// restores the protection.
 func Delete(ctx context.Context, client Client, l Loss) error {
 	if err := l.beginDelete(ctx, client); err != nil {
 		return err
@@ -131,8 +132,9 @@ func Delete(ctx context.Context, client Client, l Loss) error {
 	})
 }
 
-// beginDelete removes the table's protection and requests its deletion, unless another table of the name has
-// replaced it. If that fails, it restores the protection.
+// beginDelete removes the table's deletion protection and requests its deletion, without waiting. It fails if
+// another table of the name has replaced it. If the request fails, it restores the protection, even after ctx
+// has ended.
 func (l Loss) beginDelete(ctx context.Context, client Client) error {
 	if err := l.checkSame(ctx, client); err != nil {
 		return err
@@ -159,7 +161,8 @@ func (l Loss) beginDelete(ctx context.Context, client Client) error {
 	return err
 }
 
-// checkSame fails if the table has been replaced by another with the same name since PreviewDelete.
+// checkSame describes the table again, and fails if another table with the same name has replaced it since
+// PreviewDelete. It returns nil for an engine without ids of tables.
 func (l Loss) checkSame(ctx context.Context, client Client) error {
 	if l.id == "" {
 		return nil
@@ -174,8 +177,8 @@ func (l Loss) checkSame(ctx context.Context, client Client) error {
 	return nil
 }
 
-// setProtection turns deletion protection on or off, once no other change is running, and waits until it is in
-// force. It sends no change if it is in force already.
+// setProtection turns deletion protection on if yes is true, else off, once no other change is running, and
+// waits until that is in force. It sends no change if it is in force already. Each wait ends after 10 minutes.
 func setProtection(ctx context.Context, client Client, table string, yes bool) error {
 	found, err := awaitActive(ctx, client, table, func(*types.TableDescription) bool { return true })
 	if err != nil || aws.ToBool(found.DeletionProtectionEnabled) == yes {

@@ -55,22 +55,24 @@ type Flags struct {
 	Table, Region string
 }
 
-// Command returns the command "dynalimit WORDS" with the flags that reach the table.
+// Command returns the text of the command "dynalimit WORDS" with the flags that reach the table. It runs
+// nothing.
 func (f Flags) Command(words string) string { return "dynalimit " + words + f.Ours }
 
-// OfAWS returns a command of the AWS CLI: "aws" and the formatted text, with the flags that reach the table's
-// endpoint.
+// OfAWS returns the text of an AWS CLI command: "aws", the formatted text, and the flags that reach the table's
+// endpoint. It runs nothing.
 func (f Flags) OfAWS(format string, args ...any) string {
 	return "aws " + fmt.Sprintf(format, args...) + f.AWS
 }
 
-// exportZaeCommand returns the command that exports a table of zae-limiter.
+// exportZaeCommand returns the dynalimit command that exports the table, one of zae-limiter, as a manifest. It
+// runs nothing.
 func (f Flags) exportZaeCommand() string {
 	return "dynalimit manifest export --from-zae " + f.Table + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }
 
-// OtherTableCommand returns the command that creates a table with another name, because the present one belongs
-// to another program.
+// OtherTableCommand returns the dynalimit command that creates a table under the present name with "-limits"
+// appended, because the present one belongs to another program. It runs nothing.
 func (f Flags) OtherTableCommand() string {
 	return "dynalimit table create --table " + f.Table + "-limits" + strings.ReplaceAll(f.Ours, " --table "+f.Table, "")
 }

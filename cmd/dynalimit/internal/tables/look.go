@@ -31,9 +31,9 @@ type Plan struct {
 // Name returns the table's name.
 func (p Plan) Name() string { return aws.ToString(p.Input.TableName) }
 
-// Look reads the description and settings of a table and returns its state, without findings that are OK. A
-// missing table has the finding NoTable, and the error is nil. It fails after a read error, unless the engine
-// does not know the operation or the permission is optional.
+// Look reads the description and settings of a table and returns its state with tags and with the findings that
+// are not OK. For a missing table it returns the finding NoTable and no error. A failed read is an error,
+// unless the engine does not know it or its permission is optional.
 func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: p.Input.TableName})
 	if isMissing(err) {
@@ -50,7 +50,8 @@ func Look(ctx context.Context, client Client, p Plan) (State, error) {
 	return s, s.readTags(ctx, client)
 }
 
-// readTags sets s.Tags. They stay nil if the engine does not know tags or denies the request.
+// readTags requests the table's tags and sets s.Tags. They stay nil without tags, for a table being created,
+// and if the engine does not know tags or denies the request.
 func (s *State) readTags(ctx context.Context, client Client) error {
 	if !s.Exists() || s.Status == string(types.TableStatusCreating) {
 		return nil // no further request is possible

@@ -77,8 +77,9 @@ type State struct {
 // Exists reports whether the table exists and is not being deleted.
 func (s State) Exists() bool { return s.Status != "" && s.Status != string(types.TableStatusDeleting) }
 
-// describeState converts a description of the table name. Settings that need other requests, such as TTL,
-// recovery and tags, stay empty. A nil description gives the state of a missing table.
+// describeState converts DynamoDB's description of the table name to a State, without a request. Settings that
+// need other requests, such as TTL, recovery and tags, stay empty. A nil description gives the state of a
+// missing table.
 func describeState(name string, d *types.TableDescription) State {
 	s := State{Name: name}
 	if d == nil {

@@ -47,8 +47,8 @@ type Step struct {
 	Skipped string `json:"skipped,omitempty"`
 }
 
-// Steps returns the missing parts of a table, in the order of their creation. empty tells that the table has
-// no items of an older layout; s does not show that.
+// Steps returns the missing parts of a table in state s as steps, in the order of their creation; none is done
+// yet. empty says that the table has no items of an older layout, which s does not show.
 func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	var steps []Step
 	add := func(yes bool, step, about string, args ...any) {
@@ -71,7 +71,8 @@ func Steps(s State, p Plan, want Settings, empty bool) []Step {
 	return steps
 }
 
-// withIndexes names the plan's indexes for the end of a sentence, or returns "" without any.
+// withIndexes returns ", with the indexes" and the names of the plan's indexes, for the end of a sentence, or
+// "" without any.
 func withIndexes(p Plan) string {
 	names := make([]string, len(p.Input.GlobalSecondaryIndexes))
 	for i, x := range p.Input.GlobalSecondaryIndexes {
@@ -89,7 +90,8 @@ func isSameKMSKey(arn, named string) bool {
 	return arn == named || arn != "" && strings.HasSuffix(arn, "key/"+strings.TrimPrefix(named, "key/"))
 }
 
-// missingTags returns the tags of want that have lacks or differs in, as "key=value", sorted.
+// missingTags returns the tags of want that have lacks or has with another value, as "key=value", sorted by
+// key. It is nil if none is missing.
 func missingTags(have, want map[string]string) []string {
 	var missing []string
 	for _, key := range slices.Sorted(maps.Keys(want)) {

@@ -32,8 +32,8 @@ func (o *Output) ForTerminal(text string) string {
 	return text
 }
 
-// drawnWriter returns the writer of results. It replaces drawing characters if the terminal
-// displays only ASCII, but not in JSON.
+// drawnWriter returns the writer of results: o.Writer, or one that replaces drawing characters if the terminal
+// displays only ASCII. In JSON it replaces nothing.
 func (o *Output) drawnWriter() io.Writer {
 	if o.ASCII && !o.JSON {
 		return ascii{o.Writer}
@@ -41,8 +41,8 @@ func (o *Output) drawnWriter() io.Writer {
 	return o.Writer
 }
 
-// asciiOnly reports whether a terminal's locale names a character set other than UTF-8. An
-// unnamed one counts as UTF-8.
+// asciiOnly reports whether the locale in the environment names a character set other than UTF-8. Without a
+// locale it is false. A locale without a character set, such as C, counts as ASCII.
 func asciiOnly(getenv func(string) string) bool {
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG")))
 	return locale != "" && !strings.Contains(locale, "utf-8") && !strings.Contains(locale, "utf8")

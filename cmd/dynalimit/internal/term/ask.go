@@ -19,9 +19,9 @@ func (e *NobodyError) Error() string {
 	return fmt.Sprintf("%s: nobody can be asked here; give --yes to confirm", strings.TrimRight(e.Question, ".?"))
 }
 
-// Confirm asks a question whose answer is a word that is not typed by accident, such as the name of the object
-// to delete. It fails with ErrDeclined for another answer, with a *NobodyError without a terminal, and with the
-// cause if ctx ends.
+// Confirm prints a question on Notes and waits until the user types word, such as the name of the object to
+// delete. It fails with ErrDeclined for another answer, a *NobodyError without a terminal, and the cause if ctx
+// ends. Notes of Watch pause meanwhile.
 func (o *Output) Confirm(ctx context.Context, question, word string) error {
 	if o.In == nil {
 		return &NobodyError{question}

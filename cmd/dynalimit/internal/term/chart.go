@@ -11,9 +11,9 @@ import (
 // heights are the steps of a sparkline.
 var heights = []rune("▁▂▃▄▅▆▇█")
 
-// Spark draws values as a line of at most width columns, as in ▁▃█▅·. A · means zero and a - a
-// negative value. If there are more values than columns, each column shows the largest of its
-// values. The tallest step stands for the largest value.
+// Spark returns values as a text of at most width columns, such as ▁▃█▅·; the tallest step is the largest
+// value. A · means zero and a - a negative value. With more values than columns, each column shows the largest
+// of its values.
 func Spark(values []int64, width int) string {
 	columns := condenseValues(values, width)
 	var largest int64
@@ -35,8 +35,8 @@ func Spark(values []int64, width int) string {
 	return string(line)
 }
 
-// condenseValues reduces values to at most width, each the largest of its part. It returns values itself if
-// they fit or width is 0.
+// condenseValues returns at most width values, each the largest of its part of values. It returns values itself
+// if they fit or width is 0 or less.
 func condenseValues(values []int64, width int) []int64 {
 	if width <= 0 || len(values) <= width {
 		return values
@@ -68,10 +68,9 @@ const (
 	widestBar, leastBar = 32, 4
 )
 
-// Bars draws bars below each other, indented, with names and texts in columns. On a terminal
-// the bars use the available room. Without room for bars, names are cut, and if that is not
-// enough, each text is below its name. Texts are never cut, because a cut amount is a wrong
-// one.
+// Bars prints each of bars as a line: name, drawn bar and text in columns, indented by indent columns. On a
+// terminal the bars get the available room. Without room it leaves bars out, then cuts names, then prints texts
+// below names; it never cuts texts.
 func (o *Output) Bars(indent int, bars []Measure) {
 	name, text := 0, 0
 	for _, b := range bars {
@@ -95,7 +94,7 @@ func (o *Output) Bars(indent int, bars []Measure) {
 	}
 }
 
-// drawBar prints one bar: the label, cut to name columns, the bar of width columns, and the text,
+// drawBar prints one line: the name, cut to name columns on a terminal, the bar of width columns, and the text,
 // right-aligned in text columns. It prints no bar if width is 0.
 func (o *Output) drawBar(indent string, b Measure, name, text, width int) {
 	label := Plain(b.Name)
@@ -115,7 +114,8 @@ func (o *Output) drawBar(indent string, b Measure, name, text, width int) {
 	fmt.Fprintln(o, strings.TrimRight(strings.Join(parts, strings.Repeat(" ", gap)), " "))
 }
 
-// drawBelow prints a measure without a bar: its name, and its text below, wrapped and indented.
+// drawBelow prints a measure without a bar: its name, cut to the terminal, and its text below, wrapped and
+// indented by indent columns.
 func (o *Output) drawBelow(indent int, b Measure) {
 	fmt.Fprintln(o, ansi.Truncate(Plain(b.Name), o.Width, "…"))
 	indent = min(indent, o.Width-1)

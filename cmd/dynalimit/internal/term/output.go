@@ -39,8 +39,9 @@ type Output struct {
 	failed  error // error of the first failed Write
 }
 
-// New returns an output that writes results to out and reads answers from in, if in is a terminal. It uses
-// colours if out is a terminal, unless NO_COLOR (https://no-color.org) or a dumb terminal forbids them.
+// New returns an output that writes results to out, and reads answers from in if that is a terminal. It takes
+// size, colours and ASCII from out's terminal and the environment; NO_COLOR (https://no-color.org) and a dumb
+// terminal forbid colours. Notes is nil.
 func New(in, out *os.File, getenv func(string) string) *Output {
 	o := &Output{Writer: out}
 	if info, err := out.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
@@ -56,14 +57,14 @@ func New(in, out *os.File, getenv func(string) string) *Output {
 	return o
 }
 
-// Sheet returns an output on w with this output's notes and style and the given width. It prints for people,
-// never JSON, and cannot ask questions.
+// Sheet returns an output that writes results to w, with o's notes and style and the given width in columns. It
+// prints for people, never JSON, and cannot ask questions.
 func (o *Output) Sheet(w io.Writer, width int) *Output {
 	return &Output{Writer: w, Notes: o.Notes, Patience: o.Patience, Width: width, Colour: o.Colour, ASCII: o.ASCII}
 }
 
-// Write writes a part of the result and restarts the wait of Watch. After the first error, Err
-// returns that.
+// Write writes a part of the result, with drawings in ASCII if the terminal needs that, and restarts the wait
+// of Watch. It keeps the first error for Err, with advice, and returns that after each failure.
 func (o *Output) Write(p []byte) (int, error) {
 	o.silence.Load().restartWait()
 	n, err := o.drawnWriter().Write(p)
@@ -76,17 +77,17 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, o.failed
 }
 
-// Err returns the first write error, or nil.
+// Err returns the first error of Write with advice, or nil.
 func (o *Output) Err() error { return o.failed }
 
-// Notef writes a note to Notes, and restarts the wait of Watch. It ignores errors.
+// Notef writes a formatted line to Notes, and restarts the wait of Watch. It ignores errors.
 func (o *Output) Notef(format string, args ...any) {
 	o.silence.Load().restartWait()
 	o.writeNoteLine(format, args...)
 }
 
-// Show prints a result: value as indented JSON if o.JSON is set, else by calling people. It returns only errors
-// of encoding and writing the JSON; Err has those of people.
+// Show prints a result: value as indented JSON, safe on a terminal, if o.JSON is set, else by calling people.
+// It returns only errors of encoding and writing the JSON; Err has those of people.
 func (o *Output) Show(value any, people func()) error {
 	if !o.JSON {
 		people()
@@ -100,7 +101,8 @@ func (o *Output) Show(value any, people func()) error {
 	return err
 }
 
-// Line encodes a value as a line of JSON, for results with one object per line.
+// Line returns a value as one line of JSON with its line end, safe on a terminal, for results with one object
+// per line.
 func Line(value any) ([]byte, error) {
 	text, err := json.Marshal(value)
 	return append(escapeControls(text), '\n'), err

@@ -25,8 +25,8 @@ type silence struct {
 	first time.Duration
 }
 
-// Watch prints the reason of a wait on Notes after a second without output, and then every ten seconds, until
-// over is called. An earlier Watch is silent until then.
+// Watch starts a wait: it prints what as its reason on Notes after o.Patience, a second by default, without
+// output, and then every ten seconds. over ends it. An earlier Watch is silent until then.
 func (o *Output) Watch(what string) (over func()) {
 	s := &silence{since: time.Now(), first: cmp.Or(o.Patience, patience)}
 	tell := func() {
@@ -65,7 +65,7 @@ func (s *silence) pauseNotes() {
 	s.timer.Stop()
 }
 
-// endNotes stops the notes about this wait for good.
+// endNotes stops the notes about this wait for good, so that pauseNotes and restartWait do nothing any more.
 func (s *silence) endNotes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,15 +73,16 @@ func (s *silence) endNotes() {
 	s.timer.Stop()
 }
 
-// restartWait makes the next note about a wait come only after a further silence, because something was
-// printed.
+// restartWait makes the next note about a wait come only after a further silence of s.first, because something
+// was printed. It does nothing on a nil or ended silence.
 func (s *silence) restartWait() {
 	if s != nil {
 		s.restartWithin(s.first)
 	}
 }
 
-// restartWithin starts the wait for the next note again. That note comes after d at the earliest.
+// restartWithin starts the wait for the next note again: that note comes after d at the earliest and counts as
+// a first one. It does nothing on a nil or ended silence.
 func (s *silence) restartWithin(d time.Duration) {
 	if s == nil {
 		return
@@ -95,7 +96,7 @@ func (s *silence) restartWithin(d time.Duration) {
 	s.timer.Reset(d)
 }
 
-// writeNoteLine writes a note about a wait. Unlike Notef it does not restart that wait.
+// writeNoteLine writes a formatted line to Notes. Unlike Notef it does not restart the wait of Watch.
 func (o *Output) writeNoteLine(format string, args ...any) {
 	o.writeNote(fmt.Sprintf(format+"\n", args...))
 }
@@ -104,7 +105,8 @@ func (o *Output) writeNoteLine(format string, args ...any) {
 // goroutines.
 var noting sync.Mutex
 
-// writeNote writes a whole note to Notes, under the lock noting. It ignores errors.
+// writeNote writes text to Notes at once, under the lock noting. It ignores errors, and does nothing if Notes
+// is nil.
 func (o *Output) writeNote(text string) {
 	noting.Lock()
 	defer noting.Unlock()

@@ -26,9 +26,9 @@ type List[T any] struct {
 	None string
 }
 
-// Stream prints a list as it arrives, as a table or as one array of JSON, and holds at most a
-// hundred of its values. The first hundred rows determine the widths of the columns. Values
-// before an error are printed. It ends at the first error of either side.
+// Stream prints a sequence as a table or as one JSON array while it reads it, and holds at most a hundred
+// values. The first hundred rows determine the widths of the columns. It prints the values before an error, and
+// returns the first error of reading or writing.
 func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	if o.JSON {
 		return streamJSON(o, all, list.JSON)
@@ -51,8 +51,8 @@ func Stream[T any](o *Output, all iter.Seq2[T, error], list List[T]) error {
 	return o.failed
 }
 
-// streamJSON prints a list as one JSON array, element by element. After an error the array stays
-// unfinished. convert may be nil.
+// streamJSON prints a sequence as one JSON array, element by element; convert, which may be nil, converts each
+// value first. It returns the first error; the array then stays unfinished.
 func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) error {
 	before := "[\n  "
 	for value, err := range all {
@@ -80,7 +80,8 @@ func streamJSON[T any](o *Output, all iter.Seq2[T, error], convert func(T) any) 
 	return err
 }
 
-// First returns a sequence of the first n values of a sequence, errors included; of all if n is 0.
+// First returns a sequence of the first n elements of all, errors included, and reads no further. It returns
+// all itself if n is 0 or less.
 func First[T any](all iter.Seq2[T, error], n int) iter.Seq2[T, error] {
 	if n <= 0 {
 		return all
@@ -106,8 +107,8 @@ type sheet struct {
 	whole  bool // columns are not cut
 }
 
-// addRow prints a row, or holds it until the widths of the columns are known. In a list without titles it
-// prints the first cell at once.
+// addRow counts a row, and prints it or holds it until the first hundred have determined the widths of the
+// columns. In a list without titles it prints the first cell at once.
 func (s *sheet) addRow(row []string) {
 	s.added++
 	if len(s.titles) == 0 {
@@ -123,8 +124,8 @@ func (s *sheet) addRow(row []string) {
 	}
 }
 
-// flushRows sets the widths of the columns from the held rows, and prints the titles and those
-// rows. It does nothing the second time.
+// flushRows sets the widths of the columns from the held rows, and prints the titles and those rows. It does
+// nothing the second time, without rows, and without titles.
 func (s *sheet) flushRows() {
 	if s.widths != nil || s.added == 0 || len(s.titles) == 0 {
 		return
@@ -150,8 +151,8 @@ func (s *sheet) flushRows() {
 	s.early = nil
 }
 
-// printRow prints a row in columns. On a terminal that is too narrow for them it prints a block of lines, one
-// for each cell with its title, without empty cells.
+// printRow prints a row in columns of s.widths. On a terminal that is too narrow for them it prints a block of
+// lines, one for each cell with its title, without empty cells.
 func (s *sheet) printRow(row []string) {
 	if len(s.widths) > 0 {
 		s.out.printRow(row, s.widths, nil)

@@ -13,10 +13,9 @@ const gap = 2
 // narrowest is the minimal width of a cut column.
 const narrowest = 6
 
-// Table prints rows under titles, in columns as wide as their content. On a terminal that is
-// too narrow it cuts the widest columns, with an ellipsis, and if that is not enough, it prints
-// each row as a block of lines. Elsewhere it cuts nothing. It removes control characters from
-// cells.
+// Table prints rows under titles, in columns as wide as their content, without control characters. On a
+// terminal that is too narrow it cuts the widest columns, with an ellipsis, or prints each row as a block of
+// lines. Elsewhere it cuts nothing.
 func (o *Output) Table(titles []string, rows [][]string) {
 	s := sheet{out: o, titles: titles, early: rows, added: max(1, len(rows))}
 	s.flushRows()
@@ -29,8 +28,8 @@ func (o *Output) WholeTable(titles []string, rows [][]string) {
 	s.flushRows()
 }
 
-// fitWidths narrows the widest columns in place until all fit into total columns; 0 means any
-// width. It returns false if they cannot fit.
+// fitWidths narrows the widest columns in place until all, with gaps, fit into total columns; 0 means any
+// width. It returns false if they cannot fit, and has then narrowed some.
 func fitWidths(widths []int, total int) bool {
 	for total > 0 {
 		sum, widest := gap*(len(widths)-1), 0
@@ -51,8 +50,8 @@ func fitWidths(widths []int, total int) bool {
 	return true
 }
 
-// printRow prints a row of a table with cells padded to widths. On a terminal it cuts longer cells.
-// style may be nil.
+// printRow prints cells in one line, each padded to its width, with style, which may be nil, applied to each.
+// On a terminal it cuts longer cells; it replaces control characters.
 func (o *Output) printRow(cells []string, widths []int, style func(string) string) {
 	var line strings.Builder
 	for i, cell := range cells {
@@ -72,8 +71,8 @@ func (o *Output) printRow(cells []string, widths []int, style func(string) strin
 	fmt.Fprintln(o, strings.TrimRight(line.String(), " "))
 }
 
-// Bar draws a share from 0 to 1 in width columns, as in ████░░░░. It draws the additional share
-// held as ▒.
+// Bar returns a text of width columns, such as ████▒▒░░: the share used as █ and the further share held as ▒.
+// Both are rounded, and cut at the width.
 func Bar(used, held float64, width int) string {
 	full := min(width, max(0, int(used*float64(width)+0.5)))
 	half := min(width-full, max(0, int((used+held)*float64(width)+0.5)-full))

@@ -40,8 +40,8 @@ func Current() Info {
 	return info
 }
 
-// Of returns the stamp, or else the record of the go command: the version after `go install`,
-// the commit after a build in a clone. build may be nil. It does not set Go and Platform.
+// Of returns the build's version, commit and date from the stamp, or else from build, the go command's record,
+// which may be nil. Without either the version is "devel". It does not set Go and Platform.
 func Of(stamp Stamp, build *debug.BuildInfo) Info {
 	if stamp.Version != "" {
 		return Info{Version: stamp.Version, Commit: stamp.Commit, Date: stamp.Date}

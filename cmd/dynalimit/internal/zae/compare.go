@@ -13,9 +13,9 @@ import (
 // resource, the entity, the resource. Here a block of any source holds, limits and 'unlimited'
 // belong to one source, and only the record decides whether a parent is charged.
 
-// compareAll compares the flags of zae-limiter with the manifest, for each entity and resource with such flags,
-// and reports differences. Before that, it lets an entity's default decide whether its parent counts, as
-// zae-limiter does.
+// compareAll reports differences between zae-limiter's flags and the manifest, for each entity and resource
+// with such flags. Before that it changes the records of entities with the flag cascade at their default, which
+// decides whether their parent counts.
 func (t *translator) compareAll() {
 	flagged, entities := map[string]bool{}, map[string]map[string]bool{}
 	for at, f := range t.flags {
@@ -49,12 +49,14 @@ func (t *translator) compareAll() {
 	}
 }
 
-// sourcesFor returns the sources of an entity on a resource, the most specific first.
+// sourcesFor returns the four scopes of zae-limiter's sources of an entity on a resource, the most specific
+// first, whether stored or not.
 func sourcesFor(entity, resource string) [4]admin.Scope {
 	return [4]admin.Scope{{Entity: entity, Resource: resource}, {Entity: entity}, {Everyone: true, Resource: resource}, {Everyone: true}}
 }
 
-// compareAccess reports an entity on a resource if the manifest and zae-limiter treat its calls differently.
+// compareAccess adds a lack for an entity on a resource if the manifest and zae-limiter refuse, admit or limit
+// its calls differently.
 func (t *translator) compareAccess(entity, resource string) {
 	there, here := t.accessThere(entity, resource), t.accessHere(entity, resource)
 	if there != here {
@@ -68,8 +70,8 @@ const (
 	free    = "no call is limited"
 )
 
-// accessThere describes the treatment of an entity's calls on a resource by zae-limiter: unlimited, refused,
-// or the limits of a source.
+// accessThere describes zae-limiter's treatment of an entity's calls on a resource: unlimited, refused, or
+// limited by a source.
 func (t *translator) accessThere(entity, resource string) string {
 	all := sourcesFor(entity, resource)
 	for _, at := range all[:3] {
@@ -86,8 +88,8 @@ func (t *translator) accessThere(entity, resource string) string {
 	return t.describeLimitsInForce(all, false)
 }
 
-// accessHere describes the treatment of an entity's calls on a resource by the manifest, in the words of
-// accessThere.
+// accessHere describes the manifest's treatment of an entity's calls on a resource, in the words of
+// accessThere, so that texts can be compared.
 func (t *translator) accessHere(entity, resource string) string {
 	all := sourcesFor(entity, resource)
 	for _, at := range all {
@@ -98,8 +100,9 @@ func (t *translator) accessHere(entity, resource string) string {
 	return t.describeLimitsInForce(all, true)
 }
 
-// describeLimitsInForce describes the source in force among all, the most specific first. With unlimited, an
-// unlimited source counts too.
+// describeLimitsInForce returns a text that names the first of the scopes all with limits in zae-limiter's
+// table, or says that no source has any. If unlimited is true, a source that is unlimited in the manifest
+// counts too.
 func (t *translator) describeLimitsInForce(all [4]admin.Scope, unlimited bool) string {
 	for _, at := range all {
 		if unlimited && t.out.Manifest.Configs[at].Unlimited {
@@ -112,8 +115,8 @@ func (t *translator) describeLimitsInForce(all [4]admin.Scope, unlimited bool) s
 	return "there are no limits"
 }
 
-// compareCascade reports an entity on a resource if only one of zae-limiter and the manifest
-// charges its parent.
+// compareCascade adds a lack for an entity on a resource if only one of zae-limiter and the manifest charges
+// its parent. The most specific flag cascade decides for zae-limiter.
 func (t *translator) compareCascade(entity, resource string) {
 	record := t.out.Manifest.Entities[entity].Record
 	if record.ParentID == "" {
@@ -129,9 +132,8 @@ func (t *translator) compareCascade(entity, resource string) {
 	}
 }
 
-// cutParentChains removes the parents of records in the manifest that make a cycle or a chain that is too long,
-// and reports them. It also reports entities with a grandparent that counts, because zae-limiter charges one
-// parent only.
+// cutParentChains removes the parent of each record with a cycle or a too long chain, and adds a lack. It also
+// adds one for an entity with a grandparent that counts, because zae-limiter charges one parent only.
 func (t *translator) cutParentChains() {
 	entities := t.out.Manifest.Entities
 	for _, id := range slices.Sorted(maps.Keys(entities)) {
@@ -153,8 +155,8 @@ func (t *translator) cutParentChains() {
 	}
 }
 
-// reportUndecidedParents reports the parents of records that do not say whether to charge the parent. Until
-// zae-limiter 0.5 each call made that decision.
+// reportUndecidedParents adds a lack for each parent of records that do not say whether to charge it, with
+// their number. Until zae-limiter 0.5 each call made that decision.
 func (t *translator) reportUndecidedParents() {
 	children := map[string]int{}
 	for id := range t.silent {

@@ -38,8 +38,8 @@ func (s stored) numberField(field string) (n int64, ok bool) {
 // textField returns a text field of the stored limit, or "".
 func (s stored) textField(field string) string { return schema.Text(s.item, s.prefix+field) }
 
-// storedLimits returns the limits of a configuration item by their names. It fails for a name
-// under both prefixes, as zae-limiter does.
+// storedLimits returns the limits of a configuration item by their names, as references into the item. It fails
+// for a name under both prefixes, as zae-limiter does.
 func storedLimits(item schema.Item) (map[string]stored, error) {
 	limits := map[string]stored{}
 	for attr := range item {
@@ -58,8 +58,9 @@ func storedLimits(item schema.Item) (map[string]stored, error) {
 	return limits, nil
 }
 
-// convertLimit converts a limit for the manifest. lacks describes a part that a manifest cannot express,
-// differs one that it expresses differently. without is true if the manifest leaves out the whole limit.
+// convertLimit returns the limit for the manifest, without defaults. without is true if the manifest must leave
+// it out. lacks is the reason, or describes a part that a manifest cannot express; differs describes one that
+// it expresses differently.
 func (s stored) convertLimit(name string) (l dynalimit.Limit, without bool, lacks, differs string) {
 	capacity, _ := s.numberField("cp")
 	refill, hasRefill := s.numberField("ra")
@@ -97,8 +98,8 @@ func (s stored) convertLimit(name string) (l dynalimit.Limit, without bool, lack
 	return l, false, lacks, differs
 }
 
-// windowOf converts a compact cron, such as 1m0h0 for each midnight, to the windows of a quota,
-// or returns the reason that it cannot.
+// windowOf converts a compact cron, such as 1m0h0 for each midnight, to the windows of a quota in zone, UTC by
+// default. why is the reason that it cannot, else "".
 func windowOf(compact, zone string) (w calendar.Windows, why string) {
 	unit := map[string]string{"1m0": "hour", "1m0h0": "day", "1m0h0w1": "week", "1m0h0D1": "month"}[compact]
 	if unit == "" {
@@ -135,7 +136,7 @@ func hasWholeHours(zone string) bool {
 	return true
 }
 
-// cronEntries converts a compact schedule to crons: 1m0h0-6c10 is "0 0-6 * * *".
+// cronEntries converts a compact schedule to quoted crons joined by "and": 1m0h0-6 is "0 0-6 * * *".
 func cronEntries(compact string) string {
 	var out []string
 	for _, entry := range strings.Split(strings.TrimPrefix(compact, "1"), ";") {

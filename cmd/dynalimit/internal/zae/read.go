@@ -48,10 +48,9 @@ type Source struct {
 	nested map[schema.Key]bool
 }
 
-// Read scans the table once, consistently. It keeps the items of limits and entities of one
-// namespace; an empty one means "default". It calls told after each page with the numbers of
-// items read and kept so far. It fails if the table is not zae-limiter's, if its layout is
-// newer than 0.10.0, or if the namespace does not exist.
+// Read scans a table of zae-limiter once, consistently, and returns the undecoded items of limits and entities
+// of one namespace; "" means "default". It calls told after each page with the items read and kept so far. It
+// fails for a table of another program, a layout newer than 0.10.0, or a missing namespace.
 func Read(ctx context.Context, client table.Client, name, namespace string, told func(read, kept int64)) (*Source, error) {
 	in := &dynamodb.ScanInput{
 		TableName: &name, ConsistentRead: aws.Bool(true),
@@ -90,8 +89,8 @@ func Read(ctx context.Context, client table.Client, name, namespace string, told
 	}
 }
 
-// flattenItem returns an item with the attributes of the map "data", which versions before 0.6
-// wrote. wasNested tells whether it had one.
+// flattenItem returns a copy of an item with the attributes of its map "data", which versions before 0.6 wrote,
+// at the top. wasNested is false for an item without it, which it returns as it is.
 func flattenItem(item schema.Item) (flat schema.Item, wasNested bool) {
 	nested, ok := item["data"].(*types.AttributeValueMemberM)
 	if !ok {
@@ -103,8 +102,8 @@ func flattenItem(item schema.Item) (flat schema.Item, wasNested bool) {
 	return out, true
 }
 
-// sourceOf returns the items of one namespace of a table. It fails if the table belongs to
-// dynalimit, has a newer layout, or lacks the namespace.
+// sourceOf returns the Source with the items of one namespace of a scanned table. It fails if the table belongs
+// to dynalimit or to neither, has a newer layout, or lacks the namespace.
 func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	s := &Source{Table: name}
 	versions, ids := recordsOf(items)
@@ -141,7 +140,7 @@ func sourceOf(name, namespace string, items []schema.Item) (*Source, error) {
 	return s, nil
 }
 
-// recordsOf returns the version records by key, and the ids of active namespaces by name.
+// recordsOf returns the version records among items by key, and the ids of active namespaces by name.
 func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids map[string]string) {
 	versions, ids = map[schema.Key]schema.Item{}, map[string]string{}
 	for _, item := range items {
@@ -157,7 +156,8 @@ func recordsOf(items []schema.Item) (versions map[schema.Key]schema.Item, ids ma
 	return versions, ids
 }
 
-// keepItems sets s.items to the items of the namespace, without the version record.
+// keepItems appends to s.items those items that belong to the namespace's entities, resources or system,
+// without the version record.
 func (s *Source) keepItems(items []schema.Item) {
 	for _, item := range items {
 		if key := schema.KeyOf(item); key.SK != schema.VersionKey().SK && s.ownsPartition(key.PK) {
@@ -173,7 +173,8 @@ func (s *Source) ownsPartition(pk string) bool {
 	return inside && slices.ContainsFunc([]string{"ENTITY#", "RESOURCE#", "SYSTEM#"}, func(kind string) bool { return strings.HasPrefix(rest, kind) })
 }
 
-// isKnownLayout reports whether this program can read a layout of zae-limiter with namespaces.
+// isKnownLayout reports whether this program can read the layout version of zae-limiter, of those with
+// namespaces: 0.10 or older. It is false for a malformed version.
 func isKnownLayout(version string) bool {
 	var major, minor, patch int
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)

@@ -48,8 +48,9 @@ type translator struct {
 	silent map[string]bool
 }
 
-// Translate converts the table that Read has read to a manifest with the name manager, and lists the parts that
-// a manifest cannot express. namespace is its dynalimit namespace, or "".
+// Translate converts the items of s to a manifest with the name manager, and lists the parts that a manifest
+// cannot express or expresses differently. namespace is the manifest's dynalimit namespace, or "". It sends no
+// request.
 func (s *Source) Translate(manager, namespace string) Translation {
 	t := &translator{flags: map[admin.Scope]flags{}, limited: map[admin.Scope]string{}, silent: map[string]bool{}}
 	t.out.Manifest = &manifest.Manifest{Name: manager, Namespace: namespace, Configs: map[admin.Scope]admin.LimitConfig{}, Entities: map[string]manifest.Entity{}}
@@ -98,8 +99,8 @@ func (s *Source) Translate(manager, namespace string) Translation {
 	return t.out
 }
 
-// withLimits returns a copy of a composite item, which may be nil, with limits of the older layout
-// added.
+// withLimits returns a copy of a composite item, which may be nil, with the attributes of limits of the older
+// layout added.
 func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item {
 	item := schema.Item{}
 	maps.Copy(item, composite)
@@ -111,17 +112,20 @@ func withLimits(composite schema.Item, limits []schema.LegacyLimit) schema.Item 
 	return item
 }
 
-// addLack reports a part of an item that the manifest cannot express.
+// addLack appends to t.out.Lacks a part that the manifest does not express: the name of the item and a
+// formatted reason with advice.
 func (t *translator) addLack(what, format string, args ...any) {
 	t.out.Lacks = append(t.out.Lacks, what+": "+fmt.Sprintf(format, args...))
 }
 
-// addDifference reports a part of an item that has another effect here than in zae-limiter.
+// addDifference appends to t.out.Differs a part that has another effect here than in zae-limiter: the name of
+// the item and a text.
 func (t *translator) addDifference(what, text string) {
 	t.out.Differs = append(t.out.Differs, what+": "+text)
 }
 
-// scopeOf returns dynalimit's scope of an owner in zae-limiter's table.
+// scopeOf returns dynalimit's scope of an owner of configuration in zae-limiter's table. zae-limiter's name for
+// the default resource becomes "".
 func scopeOf(o schema.ConfigOwner) admin.Scope {
 	resource := o.Resource
 	if resource == schema.DefaultResource {
@@ -130,8 +134,8 @@ func scopeOf(o schema.ConfigOwner) admin.Scope {
 	return admin.Scope{Everyone: o.Entity == "", Entity: o.Entity, Resource: resource}
 }
 
-// sourceAt returns the scope of a composite configuration item by its key. ok is false for another
-// item.
+// sourceAt returns the scope of a composite configuration item, which has all limits of a source, by its key.
+// ok is false for another kind of item.
 func (s *Source) sourceAt(key schema.Key) (at admin.Scope, ok bool) {
 	if key == s.keys.SystemConfig() {
 		return admin.Scope{Everyone: true}, true
@@ -144,9 +148,9 @@ func (s *Source) sourceAt(key schema.Key) (at admin.Scope, ok bool) {
 	return scopeOf(schema.ConfigOwner{Entity: entity, Resource: resource}), is && config
 }
 
-// addRecord adds the record of an entity to the manifest, or nothing if its id is invalid. It reports values
-// that dynalimit refuses, and leaves them out. It notes in t.silent a record that does not decide whether to
-// charge the parent.
+// addRecord adds the record of an entity to the manifest, or only a lack if its id is invalid. Values that
+// dynalimit refuses it leaves out, with a lack each. It adds to t.silent a record that does not decide whether
+// to charge the parent.
 func (t *translator) addRecord(id string, item schema.Item) {
 	what := "entity " + id
 	if why := schema.CheckEntity(id); why != "" {
@@ -181,9 +185,9 @@ func setParentLink(record admin.Entity, cascade bool) admin.Entity {
 	return record
 }
 
-// addSource adds the configuration of a source to the manifest, unless nothing of it can be expressed, and
-// records its flags and limits for compareAll. It reports the parts that dynalimit cannot express or handles
-// differently.
+// addSource adds the configuration of a source to the manifest, unless nothing of it can be expressed, and a
+// bare entity for it if needed. It sets t.flags and t.limited for compareAll. It adds a lack or difference for
+// each part that does not fit.
 func (t *translator) addSource(at admin.Scope, item schema.Item) {
 	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
 		if why != "" {
@@ -227,8 +231,8 @@ func (t *translator) addSource(at admin.Scope, item schema.Item) {
 	}
 }
 
-// reportUnusedLimits reports the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. They are
-// not in the manifest, because no call used them.
+// reportUnusedLimits adds a lack with the limits of an entity's default that zae-limiter 0.6 and 0.7 stored. It
+// adds nothing to the manifest, because no call used them.
 func (t *translator) reportUnusedLimits(at admin.Scope, item schema.Item) {
 	c := admin.LimitConfig{}
 	limits, _ := storedLimits(item) // these are of one prefix
@@ -238,8 +242,8 @@ func (t *translator) reportUnusedLimits(at admin.Scope, item schema.Item) {
 	t.addLack(at.String(), "its default limits (%s): no call of zae-limiter 0.6 or 0.7 uses them; write them under 'default' if they are to hold", describeLimits(c.Limits))
 }
 
-// addLimit adds the limit name of the source at to c, unless it cannot be expressed. It reports the
-// lacks and differences.
+// addLimit appends the limit name of the source at to c.Limits with defaults, unless it cannot be expressed. It
+// reports the lacks and differences of the limit.
 func (t *translator) addLimit(at admin.Scope, c *admin.LimitConfig, name string, s stored) {
 	what := fmt.Sprintf("limit %s of %s", name, at)
 	l, without, lacks, differs := s.convertLimit(name)
@@ -271,7 +275,8 @@ func describeLimits(limits []dynalimit.Limit) string {
 	return strings.Join(texts, ", ")
 }
 
-// flagsOf returns zae-limiter's flags in a configuration item. Missing flags are nil or false.
+// flagsOf returns zae-limiter's flags in a configuration item. disabled and cascade are nil, and bypass false,
+// if the item does not have them.
 func flagsOf(item schema.Item) (f flags) {
 	if v, ok := item["disabled"].(*types.AttributeValueMemberBOOL); ok {
 		f.disabled = &v.Value

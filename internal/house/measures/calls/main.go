@@ -101,8 +101,9 @@ func (w *walk) settleLease(ctx context.Context) error {
 	return w.lease.Settle(ctx, dynalimit.Amounts{"tpm": 90})
 }
 
-// measureCall calls do and waits until all work that it started has ended. Unless kind is "", it writes the
-// coverage into a folder of that name, and fails for another number of requests.
+// measureCall clears the coverage counters, calls do, and waits until all work that it started has ended.
+// Unless kind is "", it writes the coverage into a folder of that name, and fails for another number of
+// requests.
 func (w *walk) measureCall(ctx context.Context, kind string, requests int, do func(context.Context) error) error {
 	synctest.Wait()
 	before := w.db.Meter().Requests()

@@ -28,7 +28,7 @@ type ThrottledError struct {
 	RetryAfter time.Duration
 }
 
-// Error includes the wait.
+// Error returns a text with the wait before the next login.
 func (e *ThrottledError) Error() string {
 	return fmt.Sprintf("login: too many logins failed; retry in %v", e.RetryAfter)
 }
@@ -66,7 +66,8 @@ type Service struct {
 	throttle *throttle
 }
 
-// New validates the options, with their defaults, and returns a service. It sends no request.
+// New returns a service with the options and their defaults, and sends no request. It fails without a store or
+// limiter, for too short or too long lives of tokens, and for numbers of failures below 1.
 func New(o Options) (*Service, error) {
 	o.AccessTTL, o.RefreshTTL = cmp.Or(o.AccessTTL, time.Hour), cmp.Or(o.RefreshTTL, 7*24*time.Hour)
 	o.PerAddress, o.PerClient = cmp.Or(o.PerAddress, 100), cmp.Or(o.PerClient, 10)
@@ -127,11 +128,9 @@ func (s *Service) Token(ctx context.Context, from netip.Addr, clientID string, s
 	return s.issueSession(identity)
 }
 
-// Retrieve returns the secret of a retrieval token, as the store does, without a provisioning
-// key. A failure counts as a failed login of the address, which bounds the number of tokens
-// that a stranger can try.
-//
-// Errors: as Store.Retrieve, and *ThrottledError.
+// Retrieve returns the secret of a retrieval token, as Store.Retrieve does, without a provisioning key. An
+// invalid or used token counts as a failed login of the address, which bounds a stranger's tries. Errors are
+// those of Store.Retrieve, and *ThrottledError.
 func (s *Service) Retrieve(ctx context.Context, from netip.Addr, org, app string, token credentials.Secret) (credentials.Credentials, error) {
 	attempt, err := s.throttle.beginLogin(ctx, from, "")
 	if err != nil {
@@ -176,8 +175,8 @@ func (s *Service) issueAccess(identity credentials.Identity, session string) (Gr
 	return Grant{Access: text, ExpiresIn: s.opts.AccessTTL, Claims: claims}, err
 }
 
-// newClaims returns the claims of a new token with a random id, valid from now for ttl. session
-// is the id that all tokens of one login share.
+// newClaims returns the claims of a new token with a random id, valid from now, in whole seconds, for ttl. The
+// id session is common to all tokens of one login. It fails without randomness.
 func (s *Service) newClaims(identity credentials.Identity, session string, kind tokens.Kind, ttl time.Duration) (tokens.Claims, error) {
 	id, err := newID(s.opts.Random)
 	now := s.opts.Store.Now().UTC().Truncate(time.Second)
@@ -187,10 +186,9 @@ func (s *Service) newClaims(identity credentials.Identity, session string, kind 
 	}, err
 }
 
-// Refresh issues an access token for a refresh token's session. The client must still have
-// credentials of the version at the start of the session.
-//
-// Errors: ErrUnauthorized, *credentials.UnavailableError.
+// Refresh issues an access token, without another refresh token, for a refresh token's session. The client must
+// still have credentials of the version at the start of the session. It fails with ErrUnauthorized or a
+// *credentials.UnavailableError.
 func (s *Service) Refresh(ctx context.Context, refresh credentials.Secret) (Grant, error) {
 	claims, err := s.verifyToken(ctx, refresh, tokens.Refresh)
 	if err != nil {
@@ -216,8 +214,8 @@ func (s *Service) Authenticate(ctx context.Context, bearer credentials.Secret) (
 	return s.verifyToken(ctx, bearer, tokens.Access)
 }
 
-// verifyToken returns the claims of a token. It returns ErrUnauthorized unless the token is
-// genuine, valid now, of that kind, and not revoked.
+// verifyToken returns the claims of a token. It returns ErrUnauthorized unless the token is genuine, valid now,
+// of that kind, and not revoked, and the store's error if revocations cannot be read.
 func (s *Service) verifyToken(ctx context.Context, text credentials.Secret, kind tokens.Kind) (tokens.Claims, error) {
 	claims, err := s.codec.Parse(text)
 	if err != nil || claims.Kind != kind {

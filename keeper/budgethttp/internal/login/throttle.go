@@ -109,8 +109,8 @@ type taken struct {
 }
 
 // beginLogin takes a token of the address's bucket and one of the client's, before a login is checked, and
-// waits for them until patience ends. An impossible client id takes only the address's. Call returnTokens or
-// keepTokens of the result; a *ThrottledError or a *dynalimit.UnavailableError leaves no token taken.
+// waits for them until patience ends. An impossible client id takes only the address's. The caller ends the
+// attempt with returnTokens or keepTokens; after an error, such as a *ThrottledError, no token is taken.
 func (t *throttle) beginLogin(ctx context.Context, from netip.Addr, clientID string) (*attempt, error) {
 	waiting, cancel := context.WithTimeout(context.Background(), t.patience)
 	defer cancel()
@@ -188,8 +188,9 @@ func (t *throttle) knownRefusal(entity string) error {
 	return nil
 }
 
-// awaitToken waits until a bucket has a token. If the bucket is certain to have none for a while, it remembers
-// that and returns a *ThrottledError. It polls, because pending logins may be in other processes.
+// awaitToken polls until a bucket has a token, because pending logins of other processes may return theirs. If
+// ended logins have exhausted the bucket, it remembers for how long and returns a *ThrottledError. It returns
+// errCrowded when patience ends, and errors of the limiter and of ctx.
 func (a *attempt) awaitToken(ctx context.Context, entity string, limits dynalimit.AcquireOption) error {
 	t := a.throttle
 	for wait := firstLook; ; wait = min(2*wait, lastLook) {
@@ -213,7 +214,8 @@ func (a *attempt) awaitToken(ctx context.Context, entity string, limits dynalimi
 	}
 }
 
-// pauseFor waits for d. Errors: errCrowded when patience ends, and the context's.
+// pauseFor waits for d and returns nil. It returns errCrowded if patience is closed before, and the cause of
+// ctx's end.
 func pauseFor(ctx context.Context, patience <-chan struct{}, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

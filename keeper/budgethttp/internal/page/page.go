@@ -73,7 +73,7 @@ type group struct {
 	Operations        []*operation `json:"-"`
 }
 
-// Render returns the HTML page of an OpenAPI document.
+// Render returns the HTML page of an OpenAPI document, given as JSON. It fails for malformed JSON.
 func Render(openapi []byte) ([]byte, error) {
 	var d document
 	if err := json.Unmarshal(openapi, &d); err != nil {
@@ -128,7 +128,8 @@ func typeName(s any) string {
 	return ""
 }
 
-// typeOf returns a few words about a schema, such as "list of string". For a reference it returns the name.
+// typeOf returns a few words about a schema: "list of string", "one of ok, degraded", or the type with its
+// format. For a reference it returns the name of the referenced schema.
 func typeOf(s *schema) string {
 	if s.Ref != "" {
 		return s.Ref[strings.LastIndex(s.Ref, "/")+1:]

@@ -112,8 +112,8 @@ func typeError(err error) error {
 // Check returns an *Error for a document that Unmarshal would refuse into any type, and nil for any other.
 func Check(data []byte) error { return checkDocument(data, "") }
 
-// checkDocument refuses, with an *Error, a document that is not one unambiguous JSON value. The
-// elements of the array field named apart may have null and duplicate names.
+// checkDocument returns an *Error for a document that is not one JSON value, or is ambiguous, too deep or too
+// large. The elements of the array field named apart may have null and duplicate names.
 func checkDocument(data []byte, apart string) error {
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
@@ -275,7 +275,8 @@ func checkObjectNames(t reflect.Type, tree map[string]any, at *place) error {
 	return nil
 }
 
-// fieldType returns the type of the field with a JSON name, or nil.
+// fieldType returns the type of the exported field with a JSON name in struct t, embedded structs included; nil
+// without such a field.
 func fieldType(t reflect.Type, name string) reflect.Type {
 	for _, f := range reflect.VisibleFields(t) {
 		tag, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -9,8 +9,8 @@ import (
 // 23.
 const longest = 32
 
-// wholeNumbers rewrites whole numbers such as 44.0 and 4.4e1 as digits. JSON schemas count them as
-// whole numbers, but encoding/json does not.
+// wholeNumbers returns data with whole numbers such as 44.0 and 4.4e1 as digits, which encoding/json decodes
+// into integers. Strings and other numbers stay. Without such a number it may return data itself.
 func wholeNumbers(data []byte) []byte {
 	if !bytes.ContainsAny(data, ".eE") {
 		return data
@@ -33,7 +33,8 @@ func wholeNumbers(data []byte) []byte {
 	return out
 }
 
-// textLength returns the length of the string at the beginning of data, with its quotes.
+// textLength returns the length in bytes of the string at the beginning of data, with its quotes. If the string
+// does not end, it is the length of data.
 func textLength(data []byte) int {
 	for i := 1; i < len(data); i++ {
 		switch data[i] {

@@ -80,7 +80,8 @@ func (c Claims) Scope() string {
 	return "app"
 }
 
-// Sign returns a token with the claims, signed with the key for new tokens.
+// Sign returns a token, a JWT, with the claims. It signs with the key that KeySet.Signer selects now, and names
+// that key in kid.
 func (c *Codec) Sign(claims Claims) (credentials.Secret, error) {
 	key := c.opts.Keys.Keys().Signer(c.opts.Now())
 	token := jwt.NewWithClaims(jwt.SigningMethodEdDSA, body{
@@ -135,8 +136,8 @@ func (c *Codec) Stats() (hits, misses int64) {
 	return c.verified.hits.Load(), c.verified.misses.Load()
 }
 
-// parseToken verifies the signature of a token and decodes its claims. It returns ErrInvalid for
-// any fault. The rules of parser decide about the times.
+// parseToken verifies a token's signature and claims, and returns the claims with the key and nbf. parser
+// decides whether an expired token is valid. It returns ErrInvalid for any fault.
 func (c *Codec) parseToken(parser *jwt.Parser, text credentials.Secret) (genuine, error) {
 	var b body
 	var g genuine

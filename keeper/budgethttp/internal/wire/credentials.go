@@ -13,8 +13,8 @@ type Issued struct {
 	ExpiresAt time.Time `json:"retrieval_token_expires_at,omitzero" doc:"When it cannot be used any longer"`
 }
 
-// NewIssued converts issued credentials for a response. It reveals the retrieval token, because the response is
-// for its recipient.
+// NewIssued converts issued credentials for a response, with the expiry in UTC. It reveals the retrieval token,
+// because the response is for its recipient.
 func NewIssued(i credentials.Issued) Issued {
 	return Issued{ClientID: i.ClientID, Token: i.Token.Reveal(), ExpiresAt: i.ExpiresAt.UTC()}
 }

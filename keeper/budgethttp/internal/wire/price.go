@@ -38,7 +38,8 @@ func NewStoredModel(m budget.StoredModel) StoredModel {
 	return StoredModel{m.Model, m.Info.Tier, m.Info.Family, m.Info.Description, NewPriceRows(m.Prices)}
 }
 
-// NewPriceRows converts prices for responses.
+// NewPriceRows converts prices for responses, in their order: rates in micro-dollars a million tokens, starts
+// in UTC.
 func NewPriceRows(prices []prices.Price) []PriceRow {
 	out := make([]PriceRow, len(prices))
 	for i, p := range prices {

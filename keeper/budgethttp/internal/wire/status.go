@@ -99,7 +99,8 @@ type Sums struct {
 	Output       int64 `json:"output" doc:"Replies"`
 }
 
-// NewTotals converts the totals of a day for a response.
+// NewTotals converts the totals of a day for a response, label by label in their order, with amounts in
+// micro-dollars.
 func NewTotals(org, app string, d budget.DayTotals) Totals {
 	out := Totals{Org: org, App: app, Day: d.Day, CostUSDMicros: d.CostMicros, Labels: make([]LabelTotals, len(d.Labels))}
 	for i, l := range d.Labels {

@@ -30,8 +30,8 @@ type Usage struct {
 	Tags      Tags      `json:"tags,omitempty" maxProperties:"4" doc:"Of few distinct values: cost is counted per value and day"`
 }
 
-// Budget converts the record for the keeper. The zero time means now there, but year 1 here, so
-// Budget shifts it by a nanosecond.
+// Budget converts the record for the keeper, with empty tags as nil. The zero time means now there, but year 1
+// here, so Budget adds a nanosecond to it.
 func (u Usage) Budget() prices.Usage {
 	if u.Time.IsZero() {
 		u.Time = u.Time.Add(time.Nanosecond)

@@ -176,7 +176,8 @@ func (r *Reader) Begin(framing.Head) {
 	}
 }
 
-// Data reads a piece of an event's payload: its JSON, or the envelope with it in base64.
+// Data reads a piece of an event's payload: JSON, or an envelope with JSON in base64. It keeps the first bytes,
+// so that End recognises [DONE], which is no JSON.
 func (r *Reader) Data(b []byte) {
 	if n := len(done) - len(r.line); n > 0 {
 		r.line = append(r.line, b[:min(n, len(b))]...)

@@ -95,8 +95,9 @@ func (e *EventStream) Write(b []byte) (int, error) {
 	return done, e.err
 }
 
-// handlePart evaluates the complete part of a message in e.buf, reports the end of the event after the last
-// part, and selects the next part. It sets e.err for a malformed message.
+// handlePart ends the current part of a message, once Write has read all its bytes, and selects the next. It
+// reports the event's beginning after the headers and its end after the checksum; a malformed message sets
+// e.err.
 func (e *EventStream) handlePart() {
 	b := e.buf.buf
 	switch e.at {

@@ -197,8 +197,8 @@ func (s *Scanner) readWholeScalar(b []byte) int {
 	return n
 }
 
-// openContainer begins an object or array, reports it, and expects state next; end is its closing byte. It
-// returns the number of bytes read: 1, or 0 beyond 1,000 levels, which sets s.err to ErrDepth.
+// openContainer begins an object or array that ends with the byte end, reports it if a path ends there, and
+// selects state next. It returns the bytes read: 1, or 0 with s.err ErrDepth beyond 1,000 levels.
 func (s *Scanner) openContainer(state state, kind Kind, end byte) int {
 	if len(s.stack) == maxDepth {
 		s.err = ErrDepth

@@ -43,7 +43,7 @@ type Player struct {
 	asked  []url.Values
 }
 
-// Requests returns the requests of an action so far.
+// Requests returns the form values of all requests of an action so far, in their order, for all stacks.
 func (p *Player) Requests(action string) (all []url.Values) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,7 +55,7 @@ func (p *Player) Requests(action string) (all []url.Values) {
 	return all
 }
 
-// SetStage puts a stack on a stage of its recording. Later requests get that stage's answers.
+// SetStage puts a stack on a stage. Later requests about it get that stage's answers.
 func (p *Player) SetStage(stack string, stage *Stage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func (p *Player) SetStage(stack string, stage *Stage) {
 	p.stages[stack] = stage
 }
 
-// Client returns a client whose requests stay in the process.
+// Client returns a CloudFormation client; p answers its requests in this process.
 func (p *Player) Client() *cloudformation.Client {
 	return cloudformation.New(cloudformation.Options{
 		Region: "us-east-1", HTTPClient: p, BaseEndpoint: aws.String("http://stacktest.invalid"),
@@ -73,7 +73,8 @@ func (p *Player) Client() *cloudformation.Client {
 	})
 }
 
-// Do implements aws.HTTPClient. It answers a request without a network.
+// Do implements aws.HTTPClient. It answers a request by ServeHTTP without a network, or fails if the request's
+// context has ended.
 func (p *Player) Do(r *http.Request) (*http.Response, error) {
 	if err := r.Context().Err(); err != nil {
 		return nil, err
@@ -109,9 +110,9 @@ func (p *Player) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `<%[1]sResponse xmlns="%[2]s"><%[1]sResult>%[3]s</%[1]sResult></%[1]sResponse>`, action, namespace, text)
 }
 
-// nextAnswer records the request and returns the stage's next answer to the action; the last one repeats, and
-// without one it is the error NotRecorded. It then enters the action's next stage, unless the answer is an
-// error. A DescribeStacks of no stack gets the next answer of p.List.
+// nextAnswer records the request and returns the stage's next answer; the last repeats, and without one it is
+// the error NotRecorded. Unless it is an error, it enters the action's next stage. A DescribeStacks of no stack
+// gets the next answer of p.List.
 func (p *Player) nextAnswer(action, stack string, form url.Values) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +150,7 @@ func (p *Player) nextAnswer(action, stack string, form url.Values) string {
 	return text
 }
 
-// ID returns the id of a stack.
+// ID returns the made-up ARN that answers use as the id of a stack with this name.
 func ID(stack string) string {
 	return "arn:aws:cloudformation:us-east-1:000000000000:stack/" + stack + "/00000001"
 }

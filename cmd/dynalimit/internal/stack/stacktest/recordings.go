@@ -19,17 +19,17 @@ const (
 	Begun = "<StackId>ID</StackId>"
 )
 
-// Stack returns the XML of a stack with a status and more elements, for Stacks.
+// Stack returns the XML of one stack with a status and more elements, such as its tags. Pass it to Stacks.
 func Stack(name, status string, more ...string) string {
 	return fmt.Sprintf("<member><StackName>%s</StackName><StackId>%s</StackId><StackStatus>%s</StackStatus><CreationTime>2026-01-23T15:30:45Z</CreationTime>%s</member>",
 		name, strings.Replace(ID("X"), "X", name, 1), status, strings.Join(more, ""))
 }
 
-// Stacks returns the XML of an answer that lists stacks.
+// Stacks returns the body of an answer to DescribeStacks, with XML from Stack.
 func Stacks(stacks ...string) string { return listElement("Stacks", stacks) }
 
-// Event returns the XML of an event with a number, a resource, a status and a reason. The resource
-// NAME means the stack itself.
+// Event returns the XML of an event of a resource with a number, a status and a reason, for Events. The
+// resource NAME means the stack itself.
 func Event(id int, resource, status, reason string) string {
 	physical, kind := "x", "AWS::IAM::Role"
 	if resource == "NAME" {
@@ -39,7 +39,7 @@ func Event(id int, resource, status, reason string) string {
 		"<ResourceType>%s</ResourceType><ResourceStatus>%s</ResourceStatus><ResourceStatusReason>%s</ResourceStatusReason><Timestamp>2026-01-23T15:30:45Z</Timestamp></member>", id, resource, physical, kind, status, reason)
 }
 
-// Events returns the XML of an answer that lists events, the newest first.
+// Events returns the body of an answer to DescribeStackEvents, with XML from Event, the newest first.
 func Events(events ...string) string { return listElement("StackEvents", events) }
 
 // Resource returns the XML of a created resource of a stack, for Resources.
@@ -47,14 +47,14 @@ func Resource(logical, physical, kind string) string {
 	return fmt.Sprintf("<member><LogicalResourceId>%s</LogicalResourceId><PhysicalResourceId>%s</PhysicalResourceId><ResourceType>%s</ResourceType><ResourceStatus>CREATE_COMPLETE</ResourceStatus></member>", logical, physical, kind)
 }
 
-// Resources returns the XML of an answer that lists resources.
+// Resources returns the body of an answer to ListStackResources, with XML from Resource.
 func Resources(resources ...string) string { return listElement("StackResourceSummaries", resources) }
 
 // Next is the mark of an answer with more pages.
 const Next = "<NextToken>next</NextToken>"
 
-// Summary returns the XML summary of a template with the named parameters and with roles. It replaces the
-// elements of parameters in place.
+// Summary returns the body of an answer to GetTemplateSummary: a template with the named parameters that needs
+// permission to make roles. It replaces the elements of parameters in place.
 func Summary(parameters ...string) string {
 	for i, name := range parameters {
 		parameters[i] = "<member><ParameterKey>" + name + "</ParameterKey><ParameterType>String</ParameterType></member>"
@@ -62,7 +62,7 @@ func Summary(parameters ...string) string {
 	return listElement("Parameters", parameters) + "<Capabilities><member>CAPABILITY_IAM</member></Capabilities><CapabilitiesReason>it makes roles</CapabilitiesReason>"
 }
 
-// Template returns the XML of an answer with a template.
+// Template returns the body of an answer to GetTemplate with the text of a template, which it does not escape.
 func Template(text string) string { return "<TemplateBody>" + text + "</TemplateBody>" }
 
 // Output returns the XML of a stack's outputs with one value, for the further elements of Stack.
