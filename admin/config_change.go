@@ -221,8 +221,8 @@ func (c *configChange) actionName() string {
 	return "limits_set"
 }
 
-// proposeConfig plans the change c on the stored item, as planChange does. It returns the transaction that
-// makes it with its event and lists, and sends nothing. The transaction is empty if nothing changes.
+// proposeConfig returns the transaction that makes the change c to the stored item, with its audit event and
+// list updates, for the caller to commit. The transaction is empty if nothing changes.
 func (d *desk) proposeConfig(c *configChange, item schema.Item) (p table.Proposal, err error) {
 	if err := c.planChange(item, d.Clock.Now()); err != nil || !c.changes {
 		return p, err

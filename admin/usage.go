@@ -39,7 +39,7 @@ func (u Usage) Retention(ctx context.Context) (UsageRetention, error) {
 		return UsageRetention{}, err
 	}
 	_, stored, err := u.readStored(ctx)
-	return retentionOf(stored), err
+	return publicRetention(stored), err
 }
 
 // SetRetention stores a retention if the stored one has its Version. All processes that write
@@ -81,7 +81,7 @@ func (u Usage) SetRetention(ctx context.Context, r UsageRetention) (UsageRetenti
 	if err != nil {
 		return UsageRetention{}, err
 	}
-	return retentionOf(next), nil
+	return publicRetention(next), nil
 }
 
 // checkWholeTable returns an error for an unusable repository, or one bound to a namespace, because all
@@ -121,8 +121,9 @@ func (r UsageRetention) validate() error {
 	return nil
 }
 
-// retentionOf converts a stored retention for callers: -1 means for ever, and 0 not stored yet.
-func retentionOf(r schema.UsageRetention) (to UsageRetention) {
+// publicRetention returns the table's stored retention of hours, days and months as a Retention for callers.
+// Each is -1 if kept for ever, and 0 if not stored yet.
+func publicRetention(r schema.UsageRetention) (to UsageRetention) {
 	to.Hours, to.Days, to.Months = r.Spans()
 	to.Version = r.Version
 	return to

@@ -71,7 +71,7 @@ func (r *tableRetention) current(ctx context.Context) (schema.UsageRetention, er
 	r.stored, r.readAt = stored, time.Now()
 	if !r.heard && r.differsFrom(stored) {
 		r.heard = true
-		r.differs(retentionOf(stored))
+		r.differs(publicRetention(stored))
 	}
 	return stored, nil
 }
@@ -115,8 +115,9 @@ func inSeconds(kept time.Duration) time.Duration {
 	return max(0, (kept + time.Second - 1).Truncate(time.Second))
 }
 
-// retentionOf converts a stored retention for users: -1 means for ever, and 0 not stored yet.
-func retentionOf(r schema.UsageRetention) (to Retention) {
+// publicRetention returns the table's stored retention of hours, days and months as a Retention for callers.
+// Each is -1 if kept for ever, and 0 if not stored yet.
+func publicRetention(r schema.UsageRetention) (to Retention) {
 	to.Hours, to.Days, to.Months = r.Spans()
 	return to
 }

@@ -41,7 +41,7 @@ func (l *List) addCall(id string, row map[string]json.RawMessage) {
 	if l.Calls == nil {
 		l.Calls, l.unbounded = map[string]CallPrice{}, map[string]string{}
 	}
-	call, why := liteLLMCall(row)
+	call, why := parseLiteLLMCallPrice(row)
 	if why == "" {
 		if err := call.validate(model); err != nil {
 			why = err.Error()
@@ -84,10 +84,10 @@ func (p *CallPrice) raiseToolPrice(name string, micros int64) {
 	p.Tools[name] = max(p.Tools[name], micros)
 }
 
-// liteLLMCall returns a row's complete price, rates in micro-dollars a million tokens and fees in micro-dollars
-// rounded up. If the price is incomplete, the second result is the reason: an unreadable field, or a cost other
-// than of tokens and tools.
-func liteLLMCall(row map[string]json.RawMessage) (call CallPrice, why string) {
+// parseLiteLLMCallPrice returns the CallPrice of a model from its LiteLLM row, in micro-dollars a million
+// tokens: rates, also by service tier and context length, and fees of tools. Unless why is "", the price is
+// incomplete, and why tells the reason.
+func parseLiteLLMCallPrice(row map[string]json.RawMessage) (call CallPrice, why string) {
 	kinds := map[string]bool{"": true}
 	rate := func(name string) (rate int64) {
 		if isGiven(row[name]) && why == "" {

@@ -137,7 +137,7 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 			a = withWindow(a, now)
 		}
 		counts = appendPart(counts, a, rest)
-		if a.Amount < 0 || !lv.beyondShadow(&h) {
+		if a.Amount < 0 || !lv.isBeyondShadow(&h) {
 			without = appendPart(without, a, rest)
 		}
 	}
@@ -151,7 +151,7 @@ func (lv *level) countAmounts(lanes *lane.Registry, observer *observe.Observer, 
 		case lv.cfg.IsSlots(a.Name):
 			h.CountSlots(a.Amount, now)
 			lv.degraded = true
-		case lv.beyondShadow(h):
+		case lv.isBeyondShadow(h):
 			h.WriteDown(a.Amount)
 			lv.reportOverrun(observer, a.Name, a.Amount)
 		default:
@@ -180,9 +180,9 @@ func appendPart(list []plan.Signed, a plan.Signed, part int64) []plan.Signed {
 	return append(list, a)
 }
 
-// beyondShadow reports whether a limit is in shadow and did not cover the lease's use, so that a part went to
-// its counter alone. Further use is then counted, too.
-func (lv *level) beyondShadow(h *backlog.Holding) bool {
+// isBeyondShadow reports whether h's limit is in shadow and part of the lease's use exceeded it. That part was
+// counted and not charged (h.Uncharged), and further use is too.
+func (lv *level) isBeyondShadow(h *backlog.Holding) bool {
 	return h.Uncharged() > 0 && lv.cfg.InShadow(h.Name)
 }
 
@@ -247,7 +247,7 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 		}
 		h := lv.holding(t.Name)
 		c := h.CorrectTo(t.Amount)
-		if lv.cfg.Shadow != 0 && lv.beyondShadow(h) {
+		if lv.cfg.Shadow != 0 && lv.isBeyondShadow(h) {
 			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
 		}
 		if change := c.Charge - c.Back; change != 0 {

@@ -306,7 +306,7 @@ func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() in
 	return false
 }
 
-// markStale makes the image too old to deny from: the store may hold more.
+// markStale makes the image too old to deny from: the store may hold more. The bucket is then read before a denial.
 func (s *sight) markStale() { s.seenAt = 0 }
 
 // assume installs after, the state that a committed transaction must have left, and returns true, if the image

@@ -463,8 +463,8 @@ func DecodePolicy(item Item) string {
 	return Text(item, attrOnUnavailable)
 }
 
-// splitLimit splits l_{name}_{field} at the last underscore: names may contain underscores, fields may not.
-// It returns false for any other attribute.
+// splitLimit splits an attribute l_{name}_{field} of a token bucket at the last underscore; names may contain
+// underscores. It returns false unless the field is cp, bx, ra or rp.
 func splitLimit(attr string) (name, field string, ok bool) {
 	rest, ok := strings.CutPrefix(attr, limitPrefix)
 	if !ok {

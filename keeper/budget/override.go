@@ -55,9 +55,9 @@ func (adm *administration) setOverride(ctx context.Context, operation string, e 
 	return adminError(operation, err)
 }
 
-// decideOverride reads an app's override and returns the change that stores next, or removes the stored one if
-// next has no label; it writes nothing. The change is nil if nothing changes. A new override of a deleted app
-// is ErrNotFound.
+// decideOverride reads an app's override and returns the change for commit to write: it stores next, or removes
+// the stored override if next has no label. The change is nil if nothing changes; a new override of a deleted
+// app is ErrNotFound.
 func (adm *administration) decideOverride(ctx context.Context, e audit.Event, next override) (*change, error) {
 	key := overrideKey(e.Target, e.Resource)
 	keys := []store.Key{key}
