@@ -313,9 +313,9 @@ func markShadow(l *lane.Lane, cfg *plan.Config, a plan.Signed, window bucket.Win
 	}
 }
 
-// tellOverrun reports to the observer an amount of a limit, in millitokens, that the bucket was not
+// reportOverrun reports to the observer an amount of a limit, in millitokens, that the bucket was not
 // charged. It ignores 0.
-func (lv *level) tellOverrun(o *observe.Observer, limit string, amount int64) {
+func (lv *level) reportOverrun(o *observe.Observer, limit string, amount int64) {
 	if o.Overran != nil && amount > 0 {
 		o.Overran(observe.Overrun{EntityID: lv.lane.Entity, Resource: lv.lane.Resource, Limit: limit, Amount: amount / milli, Unit: lv.cfg.UnitOf(limit), Shadow: lv.cfg.InShadow(limit)})
 	}

@@ -72,9 +72,9 @@ func (b *Beside) Inspect(ctx context.Context, cfg *plan.Config, older func(conte
 	return b.view(ctx, NewTake(ctx, nil, cfg))
 }
 
-// MarkDenial starts the write of a mark in the bucket: a quota denied a call in a window or, with shadow, would have
-// denied it. It returns at once,
-// and does nothing unless the quota has an alert for denials and no mark yet.
+// MarkDenial starts, within 2 s in the background, the write of a mark in the bucket: a quota denied a call in
+// a window or, with shadow, would have denied it. It returns at once. It does nothing unless the quota has an
+// alert for denials and no mark yet.
 func (b *Beside) MarkDenial(limit string, window int64, shadow bool) {
 	b.owner.denials.markDenial(b.site, &b.lane.Memory, limit, window, shadow)
 }

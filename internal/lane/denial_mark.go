@@ -59,9 +59,10 @@ func (d *denialMarks) forgetMark(m denialMark) {
 	delete(d.begun, m)
 }
 
-// markDenial marks a denial by a quota in a window in a bucket, or with shadow one that did not happen. It does nothing unless the last image has an
-// alert for denials, no mark of one, and that window or a later one. It returns at once. After a
-// random time of at most 2 s it reads the bucket, and writes the mark if it is still missing.
+// markDenial starts the mark of a denial by a quota in a window or, with shadow, of one that did not happen,
+// and returns at once. It does nothing unless the last image lacks the mark, asks for it by an alert, and is of
+// that window or a later one. After at most 2 s it reads the bucket, and writes the mark if it is still
+// missing.
 func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window int64, shadow bool) {
 	image := memory.lastImage()
 	if image == nil || !image.LacksDenialMark(limit, shadow) || d.models.areForbidden() {
@@ -69,7 +70,7 @@ func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window i
 	}
 	stored := &image.Limits[image.Set.Index(limit)]
 	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, shadow, int64(stored.Window), stored.Burst}
-	if m.window < window || !d.begin(m) {
+	if m.window < window || !d.beginMark(m) {
 		return
 	}
 	d.work.Started()

@@ -21,8 +21,8 @@ const shadowSign = alertSign + "?"
 // large for the rest of a quota denies nobody else.
 const nearlySpent = 10
 
-// denialAttr returns the attribute of a bucket with the mark of a denial by a limit or, with shadow, of a denial that did not
-// happen because the limit is in shadow.
+// denialAttr returns the attribute of a bucket with the mark of a denial by a limit. With shadow it is that of
+// a denial that did not happen, because the limit is in shadow.
 func denialAttr(limit string, shadow bool) string {
 	if shadow {
 		return byModelPrefix + limit + shadowSign
@@ -45,8 +45,9 @@ func SplitMark(mark string) (limit, name string) {
 	return limit, mark
 }
 
-// LacksDenialMark reports whether a denial by a quota is to be marked, or with shadow one that did not happen: the bucket has
-// an alert at 100 % for the quota, less than a tenth is left, and the mark is not there.
+// LacksDenialMark reports whether a denial by a quota is to be marked or, with shadow, one that did not happen.
+// It has an alert at 100 % then, less than a tenth is left, and the mark is missing. It is false for any other
+// limit, and for a ghost.
 func (m *Image) LacksDenialMark(limit string, shadow bool) bool {
 	i := m.Set.Index(limit)
 	if i < 0 || m.Extras == nil || m.Plain || m.Limits[i].Ghost || !m.Limits[i].IsQuota() || m.Limits[i].Tokens >= m.Limits[i].Burst/nearlySpent {
