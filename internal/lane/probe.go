@@ -44,15 +44,14 @@ func (s site) probe(longest func() time.Duration) bool {
 func (s site) awaitTable(longest func() time.Duration) {
 	for {
 		most, last := longest(), s.asked.Load()
-		timer := time.NewTimer(most - time.Duration(s.passed()-last)*time.Microsecond)
-		asks := false
+		ask, stop := context.WithTimeout(s.life, most-time.Duration(s.passed()-last)*time.Microsecond)
 		select {
 		case <-s.access.Table.Closed():
-		case <-s.life.Done():
-		case <-timer.C:
-			asks = most < lastProbe && s.asked.CompareAndSwap(last, s.passed())
+		case <-ask.Done():
 		}
-		if timer.Stop() || asks {
+		asks := ask.Err() != nil && most < lastProbe && s.asked.CompareAndSwap(last, s.passed())
+		stop()
+		if asks || s.life.Err() != nil || !s.access.Table.Open() {
 			return
 		}
 	}
