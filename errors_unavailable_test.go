@@ -18,6 +18,7 @@ import (
 	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/testworld"
+	"github.com/dynalimit/dynalimit/observe"
 )
 
 func TestStoreFailureIsUnavailableNeverADenial(t *testing.T) {
@@ -273,6 +274,32 @@ func TestNewerBucketWhileTheConfigurationCannotBeRead(t *testing.T) {
 		elapse(time.Minute / 4)
 		s.calls("user-1", 1, time.Second, 3*time.Second)
 		assert.Equal(t, int64(7), s.stored("user-1", "rpm").Burst/milli)
+	})
+}
+
+// A bucket that does not answer lets the table count as silent once, at its first request. Its further probes say
+// nothing of the table.
+func TestProbesOfASilentBucketDoNotOpenTheTable(t *testing.T) {
+	opened := 0
+	hears := observe.Observer{AvailabilityChanged: func(e observe.AvailabilityChange) {
+		if e.Open {
+			opened++
+		}
+	}}
+	live(t, &dynalimit.Options{Observer: hears}, func(t *testing.T, s *process) {
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{dynalimit.PerDay("rpm", 100)}))
+		s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		s.db.SetFaults(func(q *ddbmem.Request) ddbmem.Fault {
+			if bytes.Contains(q.Body, []byte(`"ENTITY#user-1"`)) || bytes.Contains(q.Body, []byte("user-1/")) {
+				return ddbmem.Fault{Before: time.Hour}
+			}
+			return ddbmem.Fault{Before: 2 * time.Millisecond}
+		})
+		_, err := s.limiter.Acquire(t.Context(), "user-1", model, dynalimit.Amounts{"rpm": 1})
+		require.ErrorIs(t, err, dynalimit.ErrUnavailable)
+		elapse(10 * time.Minute)
+		assert.Equal(t, 1, s.limiter.Health().SilentBuckets)
+		assert.LessOrEqual(t, opened, 1)
 	})
 }
 

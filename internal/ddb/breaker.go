@@ -107,11 +107,22 @@ func NewBreaker(opts BreakerOptions) *Breaker {
 	return b
 }
 
+// silentKey is the key in the context of requests to a bucket that is known not to answer.
+type silentKey struct{}
+
+// ContextOfSilent returns a context for requests to a bucket that is known not to answer. Their answers close the
+// breaker, but their silence does not open it, because it says nothing of the table.
+func ContextOfSilent(ctx context.Context) context.Context {
+	return context.WithValue(ctx, silentKey{}, true)
+}
+
 // Call is one request to the table.
 type Call struct {
 	breaker        *Breaker
 	began          time.Time
 	answers, epoch uint64
+	// silent means that the request's bucket is known not to answer.
+	silent bool
 }
 
 // Begin starts a request to the table, so that its outcome can open or close the breaker. The caller must call
@@ -160,7 +171,7 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	case d.Answered:
 		b.gate.recordAnswer(c.answers)
 		b.recordAnswer(now)
-	case d.Silent && !b.stopped && c.epoch == b.epoch && b.outage.recordSilence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
+	case d.Silent && !c.silent && !b.stopped && c.epoch == b.epoch && b.outage.recordSilence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
 		b.beginOutage()
 	}
 	d.RetryAfter = b.outage.retryAfter(now)

@@ -182,6 +182,7 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 		defer leave()
 	}
 	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
+	call.silent = ctx.Value(silentKey{}) != nil
 	t.ctx = t.waiting.watchConnections(ctx, breaker, c.timeout)
 	ctx = t.ctx
 	var out Out

@@ -29,7 +29,7 @@ func (s site) probe(longest func() time.Duration) bool {
 		if life.Err() != nil {
 			return false
 		}
-		if s.AnswersNow(life) {
+		if s.AnswersNow(ddb.ContextOfSilent(life)) {
 			return true
 		}
 		wait = min(wait, lastProbe, longest())
