@@ -253,12 +253,15 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// callAlong wakes the waiters behind w, for one try each, if they fit a view's bucket next to w and each other.
-// One write can then carry them all. It stops at the first that does not fit or that the contest holds back,
-// because nobody overtakes it.
+// callAlong wakes the waiters behind w, a head, for one try each, if they fit a view's bucket next to w and each other.
+// One write can then carry them all. It stops at the first that does not fit or that the contest holds back, because
+// nobody overtakes it. It does nothing for any other w: two called waiters would call each other without end.
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !w.head {
+		return
+	}
 	var sums plan.Rows
 	now, places, batch := float64(v.Now), l.places, l.first != nil
 	for _, o := range l.waiters {

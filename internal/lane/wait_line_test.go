@@ -56,6 +56,28 @@ func TestNextIsAtTheHeadOnceTheFirstIsServed(t *testing.T) {
 	require.EqualValues(t, 5000, LineOf(l, false).LeftTo(LastRank, plan.Reading{Config: cfg}).Of("rpm").Amount)
 }
 
+// A head's try calls those that fit beside it. The try of one that was called calls nobody: two would call each other
+// without end while the bucket denies both.
+func TestOnlyHeadsCallOthersAlong(t *testing.T) {
+	cfg, l := rpmOf(60), &Line{}
+	line := make([]*Waiter, 3)
+	for i := range line {
+		line[i] = NewWaiter(uint64(i+1), time.Now(), false)
+		l.Join(line[i])
+		l.RecordDenial(line[i], oneToken, []string{"rpm"}, cfg)
+	}
+	require.Equal(t, []bool{true, false, false}, []bool{line[0].head, line[1].head, line[2].head})
+	now := time.Now().UnixMilli()
+	v := plan.View{Image: imageOf(cfg, 10_000, now), Config: cfg, Now: now}
+	for i, want := range []int{1, 0, 0} { // tries of the head, and of those that it called
+		l.callAlong(line[i], v)
+		for k, w := range line {
+			_, called := l.MayTry(w)
+			assert.Equal(t, want == 1 && k > 0, called, "try of %d calls %d", i, k)
+		}
+	}
+}
+
 // Who joins a line looks next of itself; woken, it would take what it was told for stale.
 func TestWhoJoinsAtTheHeadIsNotWokenByIt(t *testing.T) {
 	l := &Line{}
