@@ -15,9 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/dynalimit/dynalimit"
 	"github.com/dynalimit/dynalimit/aggregator/alert"
-	"github.com/dynalimit/dynalimit/ddbmem"
 )
 
 // spentRecord is an event of a bucket that has used 60 of 100 tokens a day and has an alert at 50 %.
@@ -39,11 +37,7 @@ func TestTheFunctionDeliversAlerts(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	db := ddbmem.New()
-	t.Cleanup(db.Close)
-	repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
-	require.NoError(t, err)
-	require.NoError(t, repo.CreateTable(t.Context()))
+	db := newTable(t)
 	var log bytes.Buffer
 	var secret string
 	var unread error
@@ -85,11 +79,7 @@ func TestTheFunctionDeliversAlerts(t *testing.T) {
 
 // Without a webhook in its environment the function delivers nothing: alerts wait for another deliverer.
 func TestTheFunctionWithoutAWebhook(t *testing.T) {
-	db := ddbmem.New()
-	t.Cleanup(db.Close)
-	repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
-	require.NoError(t, err)
-	require.NoError(t, repo.CreateTable(t.Context()))
+	db := newTable(t)
 	h, err := newHandler(db.Client(), config{table: "limits"}, nil, &bytes.Buffer{})
 	require.NoError(t, err)
 	_, err = h.Invoke(t.Context(), []byte(`{"detail-type":"Scheduled Event"}`))

@@ -59,13 +59,20 @@ DYNALIMIT_LOG_LEVEL is "loud"; give debug, info, warn or error`, err.Error())
 	assert.ErrorContains(t, err, envTable)
 }
 
-// TestTheFunctionCounts: a record that the function is called with, up to its snapshot.
-func TestTheFunctionCounts(t *testing.T) {
+// newTable returns a store with the table limits.
+func newTable(t *testing.T) *ddbmem.DB {
+	t.Helper()
 	db := ddbmem.New()
 	t.Cleanup(db.Close)
 	repo, err := dynalimit.NewRepository(db.Client(), "limits", nil)
 	require.NoError(t, err)
 	require.NoError(t, repo.CreateTable(t.Context()))
+	return db
+}
+
+// TestTheFunctionCounts: a record that the function is called with, up to its snapshot.
+func TestTheFunctionCounts(t *testing.T) {
+	db := newTable(t)
 	var log bytes.Buffer
 	h, err := newHandler(db.Client(), config{table: "limits"}, nil, &log)
 	require.NoError(t, err)
