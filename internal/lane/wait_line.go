@@ -253,16 +253,15 @@ func (l *Line) MayTry(w *Waiter) (head, called bool) {
 	return w.head, called
 }
 
-// callAlong wakes the waiters behind w, for one try each, if they fit a view's bucket next to w and each other. One write
-// can then carry them all. It stops at the first that does not fit or that the contest holds back, because nobody
+// callAlong wakes the waiters behind w, for one try each, if they fit a view's bucket next to w and each other. One
+// write can then carry them all. It stops at the first that does not fit or that the contest holds back, because nobody
 // overtakes it. It calls nobody before w: two waiters would call each other without end.
 func (l *Line) callAlong(w *Waiter, v plan.View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sums plan.Rows
-	now, places, batch, behind := float64(v.Now), l.places, l.first != nil, false
+	now, places, batch := float64(v.Now), l.places, l.first != nil
 	for _, o := range l.waiters {
-		behind = behind || o == w
 		if o.served {
 			continue
 		}
@@ -274,7 +273,7 @@ func (l *Line) callAlong(w *Waiter, v plan.View) {
 			return // nobody overtakes it
 		}
 		sums.Take(o.amounts)
-		if o == w || o.head || !behind {
+		if o.head || o.Rank <= w.Rank {
 			continue
 		}
 		if !l.contest.MayRide(o.came, sums.LeavePlenty(o.amounts, batch), v.Image.Notes.NoteFor(batch), now) {
