@@ -71,9 +71,11 @@ type batchWriter interface {
 	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
 }
 
-// Client bounds every request by a timeout, classifies its outcome once, reports it to the table's breaker,
-// and shows DynamoDB's time to the clock. A user holds it as the interface of its own client, so that it
-// cannot call methods that the client lacks.
+// Client bounds every request by a timeout, SDK retries included, classifies its outcome once, and shows DynamoDB's
+// time to the clock. An error carries its diagnosis, for Classify. Outcomes of requests for data go to the breaker of
+// their table, and a FailFast client refuses these, unsent, while the table does not answer. Requests about a table
+// have ControlTimeout at least, and report to no breaker. A user holds a Client as the interface of its own client, so
+// that it cannot call methods that the client lacks.
 type Client struct {
 	api     API
 	delete  deleter
@@ -182,7 +184,6 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 		defer leave()
 	}
 	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
-	call.silent = ctx.Value(silentKey{}) != nil
 	t.ctx = t.waiting.watchConnections(ctx, breaker, c.timeout)
 	ctx = t.ctx
 	var out Out
@@ -198,92 +199,71 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 		call.Answer()
 		return out, nil
 	}
+	call.silent = ctx.Value(silentKey{}) != nil
 	return out, withDiagnosis(call.End(t.correctDiagnosis(Classify(err, ctx), timeout)))
 }
 
-// GetItem sends the request within the client's timeout, SDK retries included, and reports its outcome to the
-// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
-// its diagnosis, for Classify.
+// GetItem sends a request for data as Client describes.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.GetItem, in, o)
 }
 
-// PutItem sends the request within the client's timeout, SDK retries included, and reports its outcome to the
-// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
-// its diagnosis, for Classify.
+// PutItem sends a request for data as Client describes.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
 	return sendTracked(ctx, c, c.api.PutItem, in, o)
 }
 
-// UpdateItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
-// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error
-// carries its diagnosis, for Classify.
+// UpdateItem sends a request for data as Client describes.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
 	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
 }
 
-// DeleteItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
-// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics if
-// the user's client lacks the method.
+// DeleteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
 	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
 }
 
-// Query sends the request within the client's timeout, SDK retries included, and reports its outcome to the
-// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error carries
-// its diagnosis, for Classify.
+// Query sends a request for data as Client describes.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
 	return sendTracked(ctx, c, c.api.Query, in, o)
 }
 
-// Scan sends the request within the client's timeout, SDK retries included, and reports its outcome to the
-// breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics if the
-// user's client lacks the method.
+// Scan sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
 	return sendTracked(ctx, c, c.scan.Scan, in, o)
 }
 
-// BatchGetItem sends the request within the client's timeout, SDK retries included, and reports its outcome to
-// the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. An error
-// carries its diagnosis, for Classify.
+// BatchGetItem sends a request for data as Client describes.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
 	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
 }
 
-// BatchWriteItem sends the request within the client's timeout, SDK retries included, and reports its outcome
-// to the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer. It panics
-// if the user's client lacks the method.
+// BatchWriteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
 	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
 }
 
-// TransactWriteItems sends the request within the client's timeout, SDK retries included, and reports its
-// outcome to the breaker of its table. A FailFast client refuses it, unsent, while the table does not answer.
-// An error carries its diagnosis, for Classify.
+// TransactWriteItems sends a request for data as Client describes.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
 	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
 }
 
-// CreateTable sends the request within the client's timeout or ControlTimeout, the longer of them. It reports
-// to no breaker; an error carries its diagnosis, for Classify.
+// CreateTable sends a request about a table as Client describes.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
 	return sendControl(ctx, c, c.api.CreateTable, in, o)
 }
 
-// DescribeTable sends the request within the client's timeout or ControlTimeout, the longer of them. It reports
-// to no breaker; an error carries its diagnosis, for Classify.
+// DescribeTable sends a request about a table as Client describes.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTable, in, o)
 }
 
-// UpdateTimeToLive sends the request within the client's timeout or ControlTimeout, the longer of them. It
-// reports to no breaker; an error carries its diagnosis, for Classify.
+// UpdateTimeToLive sends a request about a table as Client describes.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.UpdateTimeToLive, in, o)
 }
 
-// DescribeTimeToLive sends the request within the client's timeout or ControlTimeout, the longer of them. It
-// reports to no breaker; an error carries its diagnosis, for Classify.
+// DescribeTimeToLive sends a request about a table as Client describes.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
 	return sendControl(ctx, c, c.api.DescribeTimeToLive, in, o)
 }
