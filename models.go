@@ -76,9 +76,9 @@ type Limit struct {
 	AlertAt Percentages
 }
 
-// Percentages are at most 8 percentages from 1 to 100. Its List method returns them in ascending order. The zero value is
-// the empty set; Limit.WithAlerts makes others. It is a number, not a list or an array, so that limits are compared by ==
-// and errors that hold one can be encoded in ASN.1.
+// Percentages are at most 8 percentages from 1 to 100. Its List method returns them in ascending order. The zero value
+// is the empty set; Limit.WithAlerts makes others. It is a number, not a list or an array, so that limits are compared
+// by == and errors that hold one can be encoded in ASN.1.
 type Percentages = schema.Percentages
 
 // USD is the unit of money: micro-dollars.
@@ -196,8 +196,8 @@ func (l Limit) WithReserve(n int64) Limit {
 	return l
 }
 
-// WithAlerts returns the limit with alerts at percentages of its use: WithAlerts(50, 80, 100). It replaces earlier ones. A
-// limit with a percentage below 1 or above 100, or with more than 8, is refused where it is used.
+// WithAlerts returns the limit with alerts at percentages of its use: WithAlerts(50, 80, 100). It replaces earlier ones.
+// A limit with a percentage below 1 or above 100, or with more than 8, is refused where it is used.
 func (l Limit) WithAlerts(percent ...int) Limit {
 	l.AlertAt = schema.PercentagesOf(percent...)
 	return l

@@ -36,10 +36,14 @@ type LimitCapacity struct {
 	Entities int64
 }
 
-// Capacity reads the buckets that OfResource lists, all into memory, and the records of their entities and of
-// the parents that these charge. It returns the sums of each limit, in name order, and each entity's own
-// bucket, in the order of ids. Of an entity and its parents only the highest bucket with a charged limit counts
-// in the sums, because its tokens bound those of the others.
+// Capacity reads the current use of a resource: the buckets that OfResource lists, with their parents, and
+// sums. It holds a line for each entity and limit in memory; OfResource lists them one by one.
+//
+// It returns all entities that have a bucket, in the order of their ids. The sums are of
+// each limit, in name order, over the buckets that have it. Of an entity and its parents only the
+// highest counts, because its tokens bound those of the others. A parent is left out if its bucket
+// lacks the limit, or is not charged for it. It also reads the sources of parents that count by
+// their own sources.
 func (b Buckets) Capacity(ctx context.Context, resource string) (sums []LimitCapacity, entities []EntityCapacity, err error) {
 	var ids []string
 	for b, err := range b.OfResource(ctx, resource) {

@@ -158,8 +158,8 @@ func (s *alertStage) storeAlert(ctx context.Context, a *schema.Alert) (mine bool
 	return refused == nil && err == nil, refused, err
 }
 
-// requestUntilAnswered makes a request until DynamoDB answers. refused is the error of an answer, and unconfirmed means that an
-// earlier try may have landed. It fails when ctx ends.
+// requestUntilAnswered makes a request until DynamoDB answers. refused is the error of an answer, and unconfirmed means
+// that an earlier try may have landed. It fails when ctx ends.
 func (s *alertStage) requestUntilAnswered(ctx context.Context, request func() error) (refused error, unconfirmed bool, err error) {
 	for try := 0; ; try++ {
 		err := request()

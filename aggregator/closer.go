@@ -103,7 +103,7 @@ func (c *Closer) closePeriodically(ctx context.Context) error {
 // ones. It begins after the last closed hour, by any process; the first run begins with
 // the day before the last one. Close handles earlier days.
 //
-// A failure ends it, and so does the end of ctx. Earlier hours stay closed; the next
+// A failure ends it for its namespace, and the end of ctx for all. Earlier hours stay closed; the next
 // call begins the unfinished hour anew, with the day and month that end with it, and writes the
 // same sums. So a call needs the time for the last hour of a month: Status and the error have
 // the progress. An unreadable item ends nothing: it is left out of the sums, and the

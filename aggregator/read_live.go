@@ -87,7 +87,7 @@ func (s *usageSource) sumHour(ctx context.Context, a *ask, hour time.Time) error
 	return nil
 }
 
-// isCurrent reports whether the hour is the current one, whose buckets are ahead of its snapshots.
+// isCurrent reports whether the hour is the current one. Its buckets are ahead of its snapshots.
 func (l *liveHour) isCurrent() bool { return l.hour.Equal(l.ask.openHour()) }
 
 // isWanted reports whether a snapshot belongs to the query's resource. A query without a resource

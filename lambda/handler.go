@@ -167,8 +167,8 @@ func (h *Handler) boundedContext(ctx context.Context) (context.Context, context.
 	return context.WithDeadline(ctx, deadline.Add(-min(h.opts.Margin, left/2)))
 }
 
-// serveSchedule closes the due hours and delivers alerts, side by side. It fails if the handler does neither, and with the
-// errors of both.
+// serveSchedule closes the due hours and delivers alerts, side by side. It fails if the handler does neither, and with
+// the errors of both.
 func (h *Handler) serveSchedule(ctx context.Context) error {
 	if h.closer == nil && h.opts.Deliverer == nil {
 		return fmt.Errorf("lambda: a schedule called, but the handler has no Closer: remove the schedule, or give a Closer")
@@ -198,8 +198,8 @@ func (h *Handler) deliverAlerts(ctx context.Context) (err error) {
 	return err
 }
 
-// closeHours closes the due hours, passes a report to Observe, and logs gaps. It does nothing without a closer, and fails
-// if closing fails.
+// closeHours closes the due hours, passes a report to Observe, and logs gaps. It does nothing without a closer, and
+// fails if closing fails.
 func (h *Handler) closeHours(ctx context.Context) error {
 	if h.closer == nil {
 		return nil

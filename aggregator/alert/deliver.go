@@ -97,7 +97,8 @@ type Options struct {
 }
 
 // Deliverer sends stored alerts to a Sink. Of several for a table one works, under a lease, and another takes over about
-// half a minute after its death. It sends an alert again if it does not know whether it was delivered. Make one with New.
+// half a minute after its death. It sends an alert again if it does not know whether it was delivered. Make one with
+// New.
 type Deliverer struct {
 	table   *table.Table
 	clock   *ddb.Clock
@@ -171,9 +172,10 @@ func (d *Deliverer) Run(ctx context.Context) error {
 	}
 }
 
-// RunOnce delivers the open alerts and returns when each was tried once, or when ctx ends. Call it every few minutes: an alert
-// that was not delivered is tried again by the next call. It returns nil while another Deliverer works. It fails if the alerts
-// cannot be read or marked, and with the errors of Run for bad input. Failures of the sink go to Options.Sent alone.
+// RunOnce delivers the open alerts and returns when each was tried once, or when ctx ends. Call it every few minutes: an
+// alert that was not delivered is tried again by the next call. It returns nil while another Deliverer works. It fails
+// if the alerts cannot be read or marked, and with the errors of Run for bad input. Failures of the sink go to
+// Options.Sent alone.
 func (d *Deliverer) RunOnce(ctx context.Context) error {
 	if err := d.checkRun(ctx); err != nil {
 		return err
@@ -199,8 +201,8 @@ func (d *Deliverer) withLease(ctx context.Context, do func(context.Context) erro
 	return l.Do(ctx, 0, nil, do)
 }
 
-// Delivering returns the name of the Deliverer of a table's alerts (Options.Holder) that works at a time, or worked in the 10
-// minutes before: a function of AWS Lambda works every 5 minutes. It returns "" if none did.
+// Delivering returns the name of the Deliverer of a table's alerts (Options.Holder) that works at a time, or worked in
+// the 10 minutes before: a function of AWS Lambda works every 5 minutes. It returns "" if none did.
 func Delivering(ctx context.Context, client interface {
 	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
 }, tableName string, at time.Time,

@@ -38,8 +38,8 @@ type WebhookOptions struct {
 	// Secrets sign the requests as Standard Webhooks say (HMAC-SHA256): each in base64, with or without the prefix
 	// whsec_, of 24 to 64 bytes. Give two while you replace one. Defaults to no signature.
 	Secrets []string
-	// AllowPrivate lets the address be in a private network. Without it a webhook connects to public addresses alone,
-	// whatever its host name resolves to; a loopback host in the address itself is allowed. A proxy of the environment
+	// AllowPrivate lets the address be in a private network. Without it a webhook connects only
+	// to public addresses, also after the resolution of its host name. A loopback host in the address itself is allowed. A proxy of the environment
 	// decides for itself. Defaults to false.
 	AllowPrivate bool
 	// Transport makes the requests, and AllowPrivate does not count. Defaults to one like http.DefaultTransport.
@@ -105,8 +105,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// newTransport returns the transport of a webhook. It connects to public addresses alone, unless private ones are allowed,
-// the address names a loopback host, or a proxy of the environment connects.
+// newTransport returns the transport of a webhook. It connects to public addresses alone, unless private ones are
+// allowed, the address names a loopback host, or a proxy of the environment connects.
 func newTransport(u *url.URL, private bool) http.RoundTripper {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	if proxy, _ := http.ProxyFromEnvironment(&http.Request{URL: u}); proxy == nil && !private && !isLoopback(u.Hostname()) {
@@ -121,7 +121,7 @@ var (
 		netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"), netip.MustParsePrefix("198.18.0.0/15"),
 		netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("64:ff9b:1::/48"),
 	}
-	// translated is the network of IPv6 whose addresses end with one of IPv4: a gateway connects to that (RFC 6052).
+	// translated is the network of IPv6 addresses with one of IPv4 at their end. A gateway connects to that (RFC 6052).
 	translated = netip.MustParsePrefix("64:ff9b::/96")
 )
 

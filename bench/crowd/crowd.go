@@ -172,7 +172,8 @@ func takeAll(ctx context.Context, db *ddbmem.DB, slots int64) error {
 	return errors.Join(err, limiter.Close(ctx))
 }
 
-// renewedBefore is the least time for which a killed process surely has its slots: half a hold, less 5 s for late writes.
+// renewedBefore is the least time for which a killed process surely has its slots: half a hold, less 5 s for late
+// writes.
 const renewedBefore = 25 * time.Second
 
 // sumCalls sums the granted and failed calls, and finds the largest number of slots in use at once. It also

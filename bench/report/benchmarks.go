@@ -12,7 +12,7 @@ import (
 type metrics map[string]float64
 
 // parseBenchmarks adds the results in the output of go test -bench to all, by the benchmark's name; a later
-// result of a name replaces an earlier one. It skips other lines, and fails for a value that is no number.
+// result of a name replaces an earlier one. It skips other lines, and fails for a value other than a number.
 func parseBenchmarks(output string, all map[string]metrics) error {
 	lines := bufio.NewScanner(strings.NewReader(output))
 	for lines.Scan() {

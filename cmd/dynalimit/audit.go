@@ -31,8 +31,7 @@ type auditCmd struct {
 	Limit       int    `help:"At most so many; 0 for all." default:"50" placeholder:"N"`
 }
 
-// Validate refuses an invalid --from or --to, a negative --limit, and a --target that is no valid id of an
-// entity. A --target that begins with $ is a target as events store it, and passes.
+// Validate refuses an invalid --from or --to, a negative --limit, and an invalid id of an entity as --target. A --target that begins with $ is a target as events store it, and passes.
 func (c auditCmd) Validate() error {
 	if c.Target != "" && !strings.HasPrefix(c.Target, "$") { // a target in the form of events
 		if err := (admin.Entity{ID: c.Target}).Validate(); err != nil {

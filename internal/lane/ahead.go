@@ -42,7 +42,8 @@ type Served struct {
 	Back bool
 }
 
-// aheads are a process's Aheads with tokens. now is a clock in ms that never goes back, nowMS the time by which buckets refill. doubt counts amounts in doubt.
+// aheads are a process's Aheads with tokens. now is a clock in ms that never goes back, nowMS the time by which buckets
+// refill. doubt counts amounts in doubt.
 type aheads struct {
 	now, nowMS func() int64
 	doubt      func([]plan.Signed)

@@ -147,9 +147,9 @@ func (b *Beside) recentView(ctx context.Context, o *Op, certain bool) (plan.View
 	}
 }
 
-// Due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. It is 0 if they never fit,
-// because a try tells that. known is false if the last image is too old to say, or was written under
-// another configuration.
+// Due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. It is 0 if they never
+// fit, because a try tells that. known is false if the last image is too old to say, or was written under another
+// configuration.
 func (b *Beside) Due(w *Waiter, now int64) (wait int64, known bool) {
 	if !b.known.known || !b.known.fresh(now) {
 		return 0, false

@@ -28,8 +28,8 @@ type denialMarks struct {
 	begun map[denialMark]struct{}
 }
 
-// denialMark is a mark in a bucket: of a limit, in a window, with a burst. shadow means that the limit is in shadow and denied
-// nothing.
+// denialMark is a mark in a bucket: of a limit, in a window, with a burst. shadow means that the limit is in shadow and
+// denied nothing.
 type denialMark struct {
 	bucketKey
 	limit         string

@@ -204,8 +204,8 @@ func excludedOf(ops []*Op, from []plan.Excluded) (unfit []excluded) {
 	return unfit
 }
 
-// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and returns the others. It returns
-// all if the write brings a configuration. The refill during the read would make room in half of the reads, and
+// denyAsSeen denies the takes that did not fit at the instant when the bucket was read, and returns the others. It
+// returns all if the write brings a configuration. The refill during the read would make room in half of the reads, and
 // the write would then be refused.
 func (t *decision) denyAsSeen() (takes []*Op) {
 	v := t.view
@@ -343,10 +343,10 @@ func (t *decision) addHiddenDoubt(ops []*Op, a Answer) {
 	}
 }
 
-// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, and returns the others. It judges
-// at the instant of the decision. It returns all if the answer shows no bucket, or one under another
-// configuration. At a later instant, each of many processes would find room in the refill since, and they would
-// keep refusing each other.
+// denyUnfit denies the takes of a refused write that do not fit the bucket of the answer, and returns the others. It
+// judges at the instant of the decision. It returns all if the answer shows no bucket, or one under another
+// configuration. At a later instant, each of many processes would find room in the refill since, and they would keep
+// refusing each other.
 func (t *decision) denyUnfit(ops []*Op, a Answer, waiting claims) []*Op {
 	if !a.Seen || a.Image == nil || !t.view.Config.Wrote(a.Image) {
 		return ops
@@ -446,8 +446,9 @@ func (t *decision) dropLostRefunds() {
 	t.adjusts = kept
 }
 
-// planGiveBack plans a write that only gives tokens back. It skips limits that the bucket no longer has. It returns false, and ends the adjusts, if nothing is left or the bucket is gone. sure returns the latest time that has
-// surely passed, in Unix ms.
+// planGiveBack plans a write that only gives tokens back. It skips limits that the bucket no longer has. It returns
+// false, and ends the adjusts, if nothing is left or the bucket is gone. sure returns the latest time that has surely
+// passed, in Unix ms.
 func (t *decision) planGiveBack(sure func() int64) bool {
 	g := &schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}
 	v := plan.View{Config: t.cfg}

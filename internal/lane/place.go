@@ -8,8 +8,8 @@ import (
 )
 
 // An Acquire that is denied beside waiters leaves a place at the end of their line, at most as many as there are
-// waiters. The waiters behind a place leave its amounts once they are there, for placeKept ms. The next Acquire that needs no more has them. Callers who come back when they were told are
-// thus served in turn with the waiters.
+// waiters. The waiters behind a place leave its amounts once they are there, for placeKept ms. The next Acquire that
+// needs no more has them. Callers who come back when they were told are thus served in turn with the waiters.
 
 // placeKept is the time in ms for which a place keeps its amounts.
 const placeKept = 100

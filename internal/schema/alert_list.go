@@ -24,8 +24,8 @@ func KeysOfAlert(key Key) (k Keys, ok bool) {
 // AlertTime returns a time as a text in UTC with milliseconds, by which the lists of alerts sort.
 func AlertTime(at time.Time) string { return at.UTC().Format(alertTime) }
 
-// ListedAlert returns the time of the decision of an alert, from its item or its entry in a list, and whether the alert is
-// open. It returns ok as false for another item.
+// ListedAlert returns the time of the decision of an alert, from its item or its entry in a list, and whether the alert
+// is open. It returns ok as false for another item.
 func ListedAlert(item Item) (at time.Time, open, ok bool) {
 	at, err := time.Parse(alertTime, Text(item, GSI3SK))
 	return at, strings.HasPrefix(Text(item, GSI3PK), openAlerts), err == nil

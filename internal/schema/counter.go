@@ -7,10 +7,11 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// A bucket has the unit of a limit in v_{limit}: "usd" for money. v_{limit}#{model} counts the amounts of a model
-// that no level above counts, and v_{limit}^#{model} those that a level above counts too. Only differences of
-// these counters mean something. v_{limit}@ has the limit's alerts (alert_at.go), and v_{limit}@! the mark of a denial
-// (denial_mark.go). v_{limit}@+{window} has what was granted in a window (granted.go). Versions without usage by model pass over all of them.
+// A bucket has the unit of a limit in v_{limit}: "usd" for money. v_{limit}#{model} counts the amounts of a model that
+// no level above counts, and v_{limit}^#{model} those that a level above counts too. Only differences of these counters
+// mean something. v_{limit}@ has the limit's alerts (alert_at.go), and v_{limit}@! the mark of a denial
+// (denial_mark.go). v_{limit}@+{window} has what was granted in a window (granted.go). Versions without usage by model
+// pass over all of them.
 
 // MostModels bounds the counters by model in an item.
 const MostModels = 16

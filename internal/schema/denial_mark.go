@@ -13,8 +13,8 @@ import (
 // or of another burst, does not count.
 const denialSign = alertSign + "!"
 
-// shadowSign is the sign of the mark v_{limit}@? of a call that the quota would have denied, had it not been in shadow. A
-// denial's mark stands for both.
+// shadowSign is the sign of the mark v_{limit}@? of a call that the quota would have denied, had it not been in shadow.
+// A denial's mark stands for both.
 const shadowSign = alertSign + "?"
 
 // nearlySpent is the part of a quota from which on its denials are marked: less than a tenth is left. A call that is too
@@ -60,9 +60,9 @@ func (m *Image) LacksDenialMark(limit string, shadow bool) bool {
 		!(shadow && slices.Contains(m.Extras.Marks, limit+shadowSign+text))
 }
 
-// MarkDenial returns the update that marks a denial by a quota, or with shadow one that did not happen. It fails to apply unless the bucket is the
-// image's incarnation, has its window and burst, and is nearly spent. It changes nothing that a condition of
-// another write sees.
+// MarkDenial returns the update that marks a denial by a quota, or with shadow one that did not happen. It fails to
+// apply unless the bucket is the image's incarnation, has its window and burst, and is nearly spent. It changes nothing
+// that a condition of another write sees.
 func (m *Image) MarkDenial(limit string, shadow bool) Statement {
 	i := m.Set.Index(limit)
 	a, l, b := m.Set.attrs[i], &m.Limits[i], newStatementBuilder()
@@ -74,8 +74,8 @@ func (m *Image) MarkDenial(limit string, shadow bool) Statement {
 	return b.build()
 }
 
-// hasDenial reports whether a bucket has the mark of a quota in a window, with a burst: that of a denial or, with shadow, of
-// one that did not happen.
+// hasDenial reports whether a bucket has the mark of a quota in a window, with a burst: that of a denial or, with
+// shadow, of one that did not happen.
 func hasDenial(item Item, limit string, window, burst int64, shadow bool) bool {
 	mark, is := item[denialAttr(limit, shadow)].(*types.AttributeValueMemberS)
 	return is && mark.Value == markText(window, burst)

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// An administrator who adds tokens to a quota with alerts adds them to v_{limit}@+{window} too. So the use of a quota in a
-// window is its burst and its grants, less its tokens. Other windows' attributes do not count, and the next grant removes
-// them. Administrators of older versions leave the attribute out: the use then appears lower by what they grant.
+// An administrator who adds tokens to a quota with alerts adds them to v_{limit}@+{window} too. So the use of a quota in
+// a window is its burst and its grants, less its tokens. Other windows' attributes do not count, and the next grant
+// removes them. Administrators of older versions leave the attribute out: the use then appears lower by what they grant.
 const grantedSign = alertSign + "+"
 
 // grantedAttr returns the name of the bucket attribute with the millitokens that a quota was granted in a

@@ -104,8 +104,9 @@ func (p *Prices) Add(ctx context.Context, price prices.Price) (prices.Price, err
 	})
 }
 
-// Review returns the report that Import would return now, and writes nothing. It needs no principal. Errors: as
-// Import.
+// Review returns the report that Import would return now, and writes nothing. It needs no principal.
+//
+// Errors: as Import.
 func (p *Prices) Review(ctx context.Context, list prices.List, how PriceImport) (PriceReport, error) {
 	k := p.keeper()
 	if err := k.checkUsable(ctx); err != nil {
@@ -177,9 +178,10 @@ func (p *Prices) Info(ctx context.Context, model string) (ModelInfo, error) {
 	return stored.modelInfo(), wrapFailure("ModelInfo", err)
 }
 
-// PutInfo replaces the ModelInfo of a model, also by empty texts, with an audit.Event of audit.Price(model). It
-// leaves prices alone, and writes nothing if the info stays the same. Errors: *fault.ValidationError,
-// ErrConflict, *fault.UnavailableError.
+// PutInfo replaces the ModelInfo of a model, also by empty texts, with an audit.Event of audit.Price(model). It leaves
+// prices alone, and writes nothing if the info stays the same.
+//
+// Errors: *fault.ValidationError, ErrConflict, *fault.UnavailableError.
 func (p *Prices) PutInfo(ctx context.Context, model string, info ModelInfo) error {
 	k := p.keeper()
 	by, err := k.changeAuthor(ctx)

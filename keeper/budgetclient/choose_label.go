@@ -7,9 +7,10 @@ import (
 	"github.com/dynalimit/dynalimit/prices"
 )
 
-// ChooseLabel returns the label that an app may use now, and its model, as budget.Keeper.ChooseLabel does; with
-// "" the recommended label. It asks as Recommend does, from the cache if possible. Errors: as Recommend, and a
-// *fault.ValidationError for a label outside the app's ordering.
+// ChooseLabel returns the label that an app may use now, and its model, as budget.Keeper.ChooseLabel does; with "" the
+// recommended label. It asks as Recommend does, from the cache if possible.
+//
+// Errors: as Recommend, and a *fault.ValidationError for a label outside the app's ordering.
 func (c *Client) ChooseLabel(ctx context.Context, org, app, label string) (chosen, model string, err error) {
 	if err := c.checkUsable(ctx); err != nil {
 		return "", "", err

@@ -14,9 +14,10 @@ import (
 
 var date = regexp.MustCompile(`^([0-9]{8}|[0-9]{4}-[0-9]{2}-[0-9]{2})$`)
 
-// Totals returns one day's usage by label, as budget.Keeper.Totals does, with costs in micro-dollars. An empty
-// day means today, an empty app the whole organisation. Errors: *fault.ValidationError, budget.ErrNotFound,
-// *fault.UnavailableError, *StatusError.
+// Totals returns one day's usage by label, as budget.Keeper.Totals does, with costs in micro-dollars. An empty day
+// means today, an empty app the whole organisation.
+//
+// Errors: *fault.ValidationError, budget.ErrNotFound, *fault.UnavailableError, *StatusError.
 func (c *Client) Totals(ctx context.Context, org, app, day string) (budget.DayTotals, error) {
 	if err := c.checkUsable(ctx); err != nil {
 		return budget.DayTotals{}, err

@@ -28,8 +28,9 @@ type Server struct {
 	router *router
 }
 
-// New returns a Server for a keeper and for a store of credentials on the keeper's control table. It sends no
-// request. Errors: a *fault.ValidationError for a missing keeper or store, and for bad options.
+// New returns a Server for a keeper and for a store of credentials on the keeper's control table. It sends no request.
+//
+// Errors: a *fault.ValidationError for a missing keeper or store, and for bad options.
 func New(keeper *budget.Keeper, store *credentials.Store, options *Options) (*Server, error) {
 	s := &Server{keeper: keeper, store: store, opts: options.withDefaults()}
 	if err := s.validate(); err != nil {

@@ -167,9 +167,11 @@ func (s *Store) replaceAccount(
 	return s.core.sendWrites(ctx, append(writes, event)...)
 }
 
-// Import gives a client without credentials the hash of another system's secret, which Options.ImportedHash
-// verifies at logins; it stores an audit event. Errors: *ValidationError, also for a hash of this store;
-// ErrConflict for a client that has credentials; *UnavailableError.
+// Import gives a client without credentials the hash of another system's secret, which Options.ImportedHash verifies at
+// logins; it stores an audit event.
+//
+// Errors: *ValidationError, also for a hash of this store; ErrConflict for a client that has credentials;
+// *UnavailableError.
 func (s *Store) Import(ctx context.Context, org, app string, hash Secret) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

@@ -27,6 +27,7 @@ func (s *Store) Lookup(ctx context.Context, clientID string) (Identity, error) {
 }
 
 // Status returns the public state of a client's credentials, also of revoked ones, by one read without a cache.
+//
 // Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
 func (s *Store) Status(ctx context.Context, org, app string) (Status, error) {
 	ctx, cancel, err := s.beginCall(ctx)

@@ -6,9 +6,10 @@ import (
 	"github.com/dynalimit/dynalimit/internal/trail"
 )
 
-// Revoke ends the credentials of an organisation or app: its secrets, and the tokens issued for them, here at
-// once and elsewhere within CacheTTL. It stores an audit event; only Rotate restores them, and a repetition
-// changes nothing. Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
+// Revoke ends the credentials of an organisation or app: its secrets, and the tokens issued for them, here at once and
+// elsewhere within CacheTTL. It stores an audit event; only Rotate restores them, and a repetition changes nothing.
+//
+// Errors: *ValidationError, ErrNotFound for a client without credentials, *UnavailableError.
 func (s *Store) Revoke(ctx context.Context, org, app string) error {
 	return s.endCredentials(ctx, "Revoke", org, app, false)
 }

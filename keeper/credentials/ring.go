@@ -190,8 +190,9 @@ func (s *Store) createKey(ctx context.Context, wanted ProvisioningKey) (NewKey, 
 	return key, nil
 }
 
-// ListKeys reads all provisioning keys from the store, without a cache and without secrets, and returns them by
-// name. Errors: *ValidationError, *UnavailableError.
+// ListKeys reads all provisioning keys from the store, without a cache and without secrets, and returns them by name.
+//
+// Errors: *ValidationError, *UnavailableError.
 func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
 	ctx, cancel, err := s.beginCall(ctx)
 	if err != nil {
@@ -209,8 +210,10 @@ func (s *Store) ListKeys(ctx context.Context) ([]ProvisioningKey, error) {
 	return list, nil
 }
 
-// RevokeKey deletes a provisioning key, with an audit event. The key stops working here at once, elsewhere
-// within CacheTTL. Errors: ErrNotFound, *ValidationError, *UnavailableError.
+// RevokeKey deletes a provisioning key, with an audit event. The key stops working here at once, elsewhere within
+// CacheTTL.
+//
+// Errors: ErrNotFound, *ValidationError, *UnavailableError.
 func (s *Store) RevokeKey(ctx context.Context, name string) error {
 	ctx, cancel, err := s.beginChange(ctx)
 	if err != nil {

@@ -125,9 +125,10 @@ func New(store interface {
 	return &Refresher{store: store, source: source, opts: opts, turn: make(chan struct{}, 1)}, nil
 }
 
-// Refresh waits for a refresh in progress, loads the list if it has changed, imports it in any case, and
-// reports the result to OnReport. A list that cannot be loaded changes nothing; else the report has the changes
-// before an error. Errors: those of the Source, of prices.Load and of budget.Prices.Import.
+// Refresh waits for a refresh in progress, loads the list if it has changed, imports it in any case, and reports the
+// result to OnReport. A list that cannot be loaded changes nothing; else the report has the changes before an error.
+//
+// Errors: those of the Source, of prices.Load and of budget.Prices.Import.
 func (r *Refresher) Refresh(ctx context.Context) (budget.PriceReport, error) {
 	if err := r.checkUsable(ctx); err != nil {
 		return budget.PriceReport{}, err

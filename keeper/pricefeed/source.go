@@ -43,9 +43,10 @@ type URL struct {
 	Timeout time.Duration
 }
 
-// Open requests the list with If-None-Match and returns its body, which the caller closes, and its ETag. It
-// follows at most three redirects, and none to another scheme. Errors: ErrNotModified, any status other than
-// 200, and errors of the network.
+// Open requests the list with If-None-Match and returns its body, which the caller closes, and its ETag. It follows at
+// most three redirects, and none to another scheme.
+//
+// Errors: ErrNotModified, any status other than 200, and errors of the network.
 func (u URL) Open(ctx context.Context, tag string) (io.ReadCloser, string, error) {
 	u.Address = cmp.Or(u.Address, liteLLM)
 	address, err := url.Parse(u.Address)

@@ -16,7 +16,8 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator/alert"
 )
 
-// webhook is the receiver of alerts in the environment. Alerts are decided and not delivered if address and arn are empty.
+// webhook is the receiver of alerts in the environment. Alerts are decided and not delivered if address and arn are
+// empty.
 type webhook struct {
 	address, secrets, arn string
 	format                alert.Format
@@ -27,7 +28,8 @@ type webhook struct {
 // isSet reports whether the environment names a receiver.
 func (w webhook) isSet() bool { return w.address+w.arn != "" }
 
-// formatFor returns the format of requests to an address: unless the environment says it, that of Slack for a host of Slack.
+// formatFor returns the format of requests to an address: unless the environment says it, that of Slack for a host of
+// Slack.
 func (w webhook) formatFor(address string) alert.Format {
 	if u, err := url.Parse(address); w.format == "" && err == nil && strings.HasSuffix(u.Hostname(), ".slack.com") {
 		return alert.FormatSlack
@@ -35,8 +37,8 @@ func (w webhook) formatFor(address string) alert.Format {
 	return w.format
 }
 
-// alerts delivers alerts to a webhook, which it reads before each delivery: usage goes on while the webhook is wrong, and a
-// changed secret counts at once. It is not safe for concurrent use.
+// alerts delivers alerts to a webhook, which it reads before each delivery: usage goes on while the webhook is wrong,
+// and a changed secret counts at once. It is not safe for concurrent use.
 type alerts struct {
 	client *dynamodb.Client
 	table  string

@@ -192,7 +192,7 @@ func highestUse(b admin.Bucket) (most float64) {
 // atOnce is the number of entities read concurrently.
 const atOnce = 8
 
-// readFamily reads the buckets of entities and of their children, on what.Resource unless it is "", eight
+// readFamily reads the buckets of entities and of their children, on what.Resource or, for "", on all, eight
 // entities at a time. It returns at most r.Most, parents first. cut is true if it left some out; the first
 // error stops all.
 func (r *Reader) readFamily(ctx context.Context, what What) (buckets []admin.Bucket, cut bool, err error) {

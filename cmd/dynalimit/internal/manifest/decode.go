@@ -99,7 +99,7 @@ func (d *decoder) decodeManifest(f file) {
 	}
 }
 
-// applyVersion1 gives a file of version 1 its meaning, by which a parent counts only with cascade. It marks
+// applyVersion1 gives a file of version 1 its meaning: a parent counts only with cascade. It marks
 // other entities with a parent as detached in d.m and warns of them. It refuses the field detached.
 func (d *decoder) applyVersion1(f file) {
 	var detached []string
