@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,24 @@ func spentRecord(entity string) []byte {
 		"q_tpd_w":{"N":"%[3]d"},"q_tpd_z":{"S":"day UTC"},"v_tpd@":{"S":"50"}}}}]}`, entity, time.Now().Unix(), time.Now().Unix()/86400)
 }
 
+// lockedBuffer is a buffer for log lines and metrics that goroutines write side by side, as they do to a file.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(line)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
 // The function decides alerts of records, and delivers them on its schedule to the webhook that the secret names then. While
 // the secret cannot be read or names no webhook, the schedule fails, says why without the address, and closes hours.
 func TestTheFunctionDeliversAlerts(t *testing.T) {
@@ -38,7 +57,7 @@ func TestTheFunctionDeliversAlerts(t *testing.T) {
 	}))
 	defer s.Close()
 	db := newTable(t)
-	var log bytes.Buffer
+	var log lockedBuffer
 	var secret string
 	var unread error
 	h, err := newHandler(db.Client(), config{table: "limits", webhook: webhook{arn: "arn:a", holder: "function"}}, func(context.Context) (string, error) { return secret, unread }, &log)

@@ -90,7 +90,7 @@ func configuredText(none bool, configured string) string {
 
 // newHandler returns the Lambda handler that counts usage of the table c.table. On a schedule it closes its hours and
 // delivers its alerts to the webhook of the environment, whose secret readSecret reads. It writes its log and metrics to
-// w. It fails for invalid options.
+// w, side by side: w must be safe for concurrent use, as a file is. It fails for invalid options.
 func newHandler(client *dynamodb.Client, c config, readSecret func(context.Context) (string, error), w io.Writer) (*lambda.Handler, error) {
 	logger := newLogger(c, w)
 	differs := func(stored aggregator.Retention) {
