@@ -27,6 +27,9 @@ type slotLease struct {
 	// sure is the instant from which a bucket surely counts the slots, by entity. It is missing if that has always
 	// been so.
 	sure map[string]time.Time
+	// longest is the longest time for which it may keep its slots. A process that took them while its source made the
+	// limit a bucket knows only the default, an hour, until it reads the limits again.
+	longest time.Duration
 	// ended means that somebody ended it, and died is the instant at which its process died. vague means that its
 	// levels were not known: they may have counted slots for it.
 	ended, vague bool
@@ -175,7 +178,7 @@ func (o *slotsOracle) died(m *wired) {
 
 // admitted notes a lease of a chain of entities, and checks that its buckets had room for it.
 func (o *slotsOracle) admitted(m *wired, lease *dynalimit.Lease, n int64, began time.Time, chain []string) {
-	l := &slotLease{Lease: lease, of: m, began: began, slots: map[string]int64{}, sure: map[string]time.Time{}}
+	l := &slotLease{Lease: lease, of: m, began: began, slots: map[string]int64{}, sure: map[string]time.Time{}, longest: o.longest}
 	statuses := lease.Statuses()
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,6 +187,7 @@ func (o *slotsOracle) admitted(m *wired, lease *dynalimit.Lease, n int64, began 
 			continue
 		}
 		l.slots[s.EntityID] = n
+		l.longest = max(l.longest, s.Limit.Longest)
 		if s.Degraded || lease.Degraded() || m.cut.Load() != nil || began.UnixMilli() <= m.whole.Load() {
 			l.sure[s.EntityID] = never
 		}
@@ -303,10 +307,11 @@ func (o *slotsOracle) settled(entities []string, open bool) {
 		}
 		need, perhaps, got, now := int64(0), int64(0), int64(0), time.Now()
 		for _, l := range o.leases {
-			if l.ended || !l.died.IsZero() || now.Sub(l.began) >= o.longest {
+			age := now.Sub(l.began)
+			if l.ended || !l.died.IsZero() || age >= l.longest {
 				continue
 			}
-			if l.vague && o.kinds {
+			if l.vague && o.kinds || age >= o.longest {
 				perhaps += l.slots[entity]
 			} else {
 				need += l.slots[entity]
