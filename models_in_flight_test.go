@@ -123,13 +123,13 @@ func TestSlotsOfKilledProcesses(t *testing.T) {
 			p := s.faulty(nil, wire)
 			calls.Go(func() {
 				for began := time.Now(); time.Since(began) < 10*time.Minute; {
+					until := time.Now().Add(hold) // an answer that is lost comes long after its take
 					lease, err := p.limiter.Acquire(t.Context(), "u", model, inflight)
 					if err != nil {
 						elapse(time.Duration(100+1000*chance()) * time.Millisecond)
 						continue
 					}
 					seen.change(lease, time.Time{})
-					until := time.Now().Add(hold)
 					long := time.Duration(chance() * chance() * float64(2*time.Minute))
 					if chance() < .03 {
 						elapse(min(long, hold/4)) // its slot was not renewed yet
