@@ -57,15 +57,10 @@ func NewClock(source func() time.Time, correct bool) *Clock {
 func (c *Clock) Now() time.Time { return c.Corrected(c.Source()) }
 
 // Corrected adds the known offset to DynamoDB's clock to a time of Source.
-func (c *Clock) Corrected(t time.Time) time.Time {
-	if offset := c.offset.Load(); offset != 0 {
-		t = t.Add(time.Duration(offset))
-	}
-	return t
-}
+func (c *Clock) Corrected(t time.Time) time.Time { return t.Add(time.Duration(c.offset.Load())) }
 
 // NowMS returns the source's present time plus the known offset to DynamoDB's clock, in Unix ms.
-func (c *Clock) NowMS() int64 { return c.Corrected(c.Source()).UnixMilli() }
+func (c *Clock) NowMS() int64 { return c.Source().Add(time.Duration(c.offset.Load())).UnixMilli() }
 
 // Tick returns a number larger than every number it returned before. It orders, within the process, the start
 // of config reads and the first sight of a bucket's config fingerprint.
