@@ -145,49 +145,43 @@ func refuseWhileOpen(b *Breaker) error {
 	return withDiagnosis(Diagnosis{Err: &openError{b.State().Cause}, Verdict: Unsent, RetryAfter: b.RetryAfter()})
 }
 
-// sendTracked makes a request for data within the client's timeout and reports its outcome to the breaker of
-// its table. A FailFast client refuses it while the table is open. An error carries its diagnosis, for
-// Classify.
-func sendTracked[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	breaker := c.breaker
-	if c.others != nil {
+// scope is the subject of a request: the data of a table, or the table itself.
+type scope bool
+
+const (
+	forData  scope = false
+	forTable scope = true
+)
+
+// send makes a request within the timeout and returns its error with a diagnosis, for Classify; a success that
+// does not come from DynamoDB is ErrForeign. It reports the outcome of a request for data to the breaker of its
+// table. A FailFast client refuses such a request while the table is open. After an outage it may wait for a
+// place in the breaker's trial. The outcome of a request about a table does not show whether its data can be used.
+func send[In, Out any](ctx context.Context, c *Client, about scope, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (out Out, err error) {
+	breaker, timeout := c.breaker, c.timeout
+	switch {
+	case about == forTable:
+		breaker, timeout = nil, max(timeout, ControlTimeout)
+	case c.others != nil:
 		breaker = c.breakerFor(in)
 	}
 	if c.failFast {
 		if err := refuseWhileOpen(breaker); err != nil {
-			var none Out
-			return none, err
+			return out, err
 		}
 	}
-	return sendBounded(ctx, c, breaker, c.timeout, request, in, opts)
-}
-
-// sendControl makes a request about a table itself, within the client's timeout or ControlTimeout, the longer
-// of them. It reports to no breaker: the outcome does not show whether the table's data can be used. An error
-// carries its diagnosis.
-func sendControl[In, Out any](ctx context.Context, c *Client, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	return sendBounded(ctx, c, nil, max(c.timeout, ControlTimeout), request, in, opts)
-}
-
-// sendBounded makes a request within the timeout and returns its error with a diagnosis; a success that does
-// not come from DynamoDB is ErrForeign. It reports the outcome to breaker, unless that is nil. After an outage
-// it may wait for a place in the breaker's trial.
-func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, timeout time.Duration, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (Out, error) {
-	ctx, cancel := Bound(ctx, timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errTimeout) // as Bound
 	defer cancel()
 	if breaker != nil && breaker.gate.trial.Load() != nil {
 		leave, ok := breaker.gate.enterTrial(ctx)
 		if !ok {
-			var none Out
-			return none, withDiagnosis(Diagnosis{Err: errHeldBack, Verdict: Unsent})
+			return out, withDiagnosis(Diagnosis{Err: errHeldBack, Verdict: Unsent})
 		}
 		defer leave()
 	}
 	t, call := &tracedRequest{client: c, breaker: breaker}, breaker.Begin()
 	t.ctx = t.waiting.watchConnections(ctx, breaker, c.timeout)
 	ctx = t.ctx
-	var out Out
-	var err error
 	guard.Call(func() { out, err = request(ctx, in, append(append(t.opts[:0], opts...), t.addTo)...) }, func(e *guard.Ended) {
 		err = e
 		breaker.logPanic(ctx, e)
@@ -205,67 +199,67 @@ func sendBounded[In, Out any](ctx context.Context, c *Client, breaker *Breaker, 
 
 // GetItem sends a request for data as Client describes.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return sendTracked(ctx, c, c.api.GetItem, in, o)
+	return send(ctx, c, forData, c.api.GetItem, in, o)
 }
 
 // PutItem sends a request for data as Client describes.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return sendTracked(ctx, c, c.api.PutItem, in, o)
+	return send(ctx, c, forData, c.api.PutItem, in, o)
 }
 
 // UpdateItem sends a request for data as Client describes.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return sendTracked(ctx, c, c.api.UpdateItem, in, o)
+	return send(ctx, c, forData, c.api.UpdateItem, in, o)
 }
 
 // DeleteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	return sendTracked(ctx, c, c.delete.DeleteItem, in, o)
+	return send(ctx, c, forData, c.delete.DeleteItem, in, o)
 }
 
 // Query sends a request for data as Client describes.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return sendTracked(ctx, c, c.api.Query, in, o)
+	return send(ctx, c, forData, c.api.Query, in, o)
 }
 
 // Scan sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	return sendTracked(ctx, c, c.scan.Scan, in, o)
+	return send(ctx, c, forData, c.scan.Scan, in, o)
 }
 
 // BatchGetItem sends a request for data as Client describes.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return sendTracked(ctx, c, c.api.BatchGetItem, in, o)
+	return send(ctx, c, forData, c.api.BatchGetItem, in, o)
 }
 
 // BatchWriteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	return sendTracked(ctx, c, c.batch.BatchWriteItem, in, o)
+	return send(ctx, c, forData, c.batch.BatchWriteItem, in, o)
 }
 
 // TransactWriteItems sends a request for data as Client describes.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return sendTracked(ctx, c, c.api.TransactWriteItems, in, o)
+	return send(ctx, c, forData, c.api.TransactWriteItems, in, o)
 }
 
 // CreateTable sends a request about a table as Client describes.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
-	return sendControl(ctx, c, c.api.CreateTable, in, o)
+	return send(ctx, c, forTable, c.api.CreateTable, in, o)
 }
 
 // DescribeTable sends a request about a table as Client describes.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
-	return sendControl(ctx, c, c.api.DescribeTable, in, o)
+	return send(ctx, c, forTable, c.api.DescribeTable, in, o)
 }
 
 // UpdateTimeToLive sends a request about a table as Client describes.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	return sendControl(ctx, c, c.api.UpdateTimeToLive, in, o)
+	return send(ctx, c, forTable, c.api.UpdateTimeToLive, in, o)
 }
 
 // DescribeTimeToLive sends a request about a table as Client describes.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	return sendControl(ctx, c, c.api.DescribeTimeToLive, in, o)
+	return send(ctx, c, forTable, c.api.DescribeTimeToLive, in, o)
 }
 
 // Bound returns a context that ends after the timeout of one request, or with ctx. Its cause tells the timeout
