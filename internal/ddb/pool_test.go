@@ -152,11 +152,14 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 		var w waiting
 		w.watchConnections(t.Context(), b, time.Second)
 		for range 2 {
-			w.recordStart(time.Now())
-			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
-			<-time.After(600 * time.Millisecond)
+			_, fromPool, err := w.send(wire(func(*http.Request) (*http.Response, error) {
+				w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
+				<-time.After(600 * time.Millisecond)
+				return nil, nil
+			}), nil, time.Now())
+			require.NoError(t, err)
+			assert.True(t, fromPool)
 		}
-		assert.True(t, w.endWait())
 		synctest.Wait()
 	})
 }
@@ -170,12 +173,15 @@ func TestConnectionOfAnAnsweredRequestStaysOpen(t *testing.T) {
 		}})
 		var w waiting
 		w.watchConnections(t.Context(), b, time.Second)
-		w.recordStart(time.Now())
-		for range 2 { // net/http may try several
-			w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
-		}
-		w.abortIfDead(w.turn - 1) // of the first, late
-		assert.True(t, w.endWait())
+		_, fromPool, err := w.send(wire(func(*http.Request) (*http.Response, error) {
+			for range 2 { // net/http may try several
+				w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
+			}
+			w.abortIfDead(w.turn - 1) // of the first, late
+			return nil, nil
+		}), nil, time.Now())
+		require.NoError(t, err)
+		assert.True(t, fromPool)
 		assert.Empty(t, b.watchdog.waits)
 		<-time.After(time.Second)
 		synctest.Wait()

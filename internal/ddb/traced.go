@@ -62,12 +62,31 @@ func (t *tracedRequest) addTo(o *dynamodb.Options) {
 }
 
 // Do sends one HTTP request, a try of the SDK's request, and counts it. It shows the answer's date to the
-// clock, and records whether the answer has DynamoDB's marks. A failure returns the connection's error.
+// clock, and records whether the answer has DynamoDB's marks. A failure returns the connection's error. If a
+// pooled connection breaks, or answers nothing for half of the request's timeout, the breaker probes the table on
+// a new connection. If the table answers there, the pooled connection is closed. The try then ends with
+// errDeadConnection and does not count as silence.
 func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 	t.tries++
 	t.pending = true
-	asked := t.client.clock.Source()
-	response, err := t.sendTry(r)
+	t.dead, t.pooled = false, time.Time{}
+	asked, ctx := t.client.clock.Source(), r.Context()
+	var response *http.Response
+	var err error
+	if p, ok := ctx.Value(probeKey{}).(*probe); ok {
+		p.closed.Do(func() { closeIdle(t.next) })
+		response, err = t.next.Do(r)
+	} else {
+		began, fromPool := time.Now(), false
+		response, fromPool, err = t.waiting.send(t.next, r, began)
+		switch {
+		case !fromPool || callerEnded(ctx):
+		case err == nil: // the body has to be read yet
+			t.pooled = began
+		case t.answersAnew(ctx, began):
+			t.dead, err = true, errors.Join(errDeadConnection, err)
+		}
+	}
 	if err != nil {
 		return response, err
 	}
@@ -181,29 +200,6 @@ var marks = [...]string{"X-Amzn-Requestid", "X-Amz-Crc32"}
 // new connection.
 var errDeadConnection = errors.New("the pooled connection is dead; the table answers on a new one")
 
-// sendTry sends one HTTP request, a try of the SDK's request. If its pooled connection breaks, or answers
-// nothing for half of the request's timeout, the breaker probes the table on a new connection. If the table
-// answers there, the pooled connection is closed. The try then ends with errDeadConnection and does not count
-// as silence.
-func (t *tracedRequest) sendTry(r *http.Request) (*http.Response, error) {
-	t.dead, t.pooled = false, time.Time{}
-	if p, ok := r.Context().Value(probeKey{}).(*probe); ok {
-		p.closed.Do(func() { closeIdle(t.next) })
-		return t.next.Do(r)
-	}
-	began := time.Now()
-	t.waiting.recordStart(began)
-	response, err := t.next.Do(r)
-	switch fromPool := t.waiting.endWait(); {
-	case !fromPool || callerEnded(r.Context()):
-	case err == nil: // the body has to be read yet
-		t.pooled = began
-	case t.answersAnew(r.Context(), began):
-		t.dead, err = true, errors.Join(errDeadConnection, err)
-	}
-	return response, err
-}
-
 // answersAnew closes the client's idle connections, so that the next try dials, and reports whether the table
 // answers on a new connection. It waits for that answer until ctx ends.
 func (t *tracedRequest) answersAnew(ctx context.Context, began time.Time) bool {
@@ -259,13 +255,21 @@ func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time
 	return w.ctx
 }
 
-// recordStart records that one HTTP request began at the time began, without a connection yet. gotConn
-// schedules its check once it has a pooled one.
-func (w *waiting) recordStart(began time.Time) {
+// send sends one HTTP request with a client, and returns the client's answer. fromPool means that the request's
+// last connection came from the pool. gotConn schedules the check of such a connection, and send cancels it once
+// the answer or an error is there. began is the present time.
+func (w *waiting) send(client aws.HTTPClient, r *http.Request, began time.Time) (response *http.Response, fromPool bool, err error) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.turn++
 	w.began, w.idled = began, false
+	w.mu.Unlock()
+	response, err = client.Do(r)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.conn != nil {
+		w.endWatch()
+	}
+	return response, w.idled, err
 }
 
 // isPooled reports whether a connection waited in the pool before. It may be unused, dialled for another
@@ -320,17 +324,6 @@ func abortConn(conn net.Conn) {
 		conn = c.NetConn()
 	}
 	_ = conn.Close()
-}
-
-// endWait ends the wait for an HTTP request and cancels its scheduled check. It returns true if the request's
-// last connection came from the pool.
-func (w *waiting) endWait() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.conn != nil {
-		w.endWatch()
-	}
-	return w.idled
 }
 
 // endWatch ends the wait on w.conn, which is not nil: it forgets the connection, leaves it open, and cancels
