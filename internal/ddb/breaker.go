@@ -51,9 +51,6 @@ type Breaker struct {
 	// view is the readers' copy of the state, so that concurrent callers do not wait for mu.
 	view atomic.Pointer[breakerView]
 
-	// heard is the instant of the last answer to an HTTP request, in Unix nanoseconds.
-	heard atomic.Int64
-
 	// gate lets a few requests go first after an outage. checks sends requests to the table when the watchdog
 	// finds a request that waits too long on a pooled connection.
 	gate     gate
@@ -146,7 +143,9 @@ func (c Call) Answer() {
 	if b.gate.trial.Load() != nil {
 		b.gate.recordAnswer(c.answers)
 	}
-	b.recordAnswer(now)
+	if b.outage.recordAnswer(now) {
+		b.publishAnswer()
+	}
 	changed := len(b.changes) > 0
 	b.mu.Unlock()
 	if changed {
@@ -170,7 +169,9 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	switch {
 	case d.Answered:
 		b.gate.recordAnswer(c.answers)
-		b.recordAnswer(now)
+		if b.outage.recordAnswer(now) {
+			b.publishAnswer()
+		}
 	case d.Silent && !c.silent && !b.stopped && c.epoch == b.epoch && b.outage.recordSilence(c.began, now, c.answers, d.expired, withDiagnosis(d)):
 		b.beginOutage()
 	}
@@ -180,18 +181,16 @@ func (c Call) End(d Diagnosis) Diagnosis {
 	return d
 }
 
-// recordAnswer records an answer of the table at the time now. If the breaker was open, it closes it, lets a
-// few requests go first (the trial), and queues the change for reportChanges. b.mu must be held.
-func (b *Breaker) recordAnswer(now time.Time) {
-	b.heard.Store(now.UnixNano())
-	first := b.outage.answers == 0
-	if b.outage.recordAnswer(now) {
-		b.gate.startTrial(b.outage.answers)
-		b.endOutage()
-		b.changes = append(b.changes, b.state())
-	} else if first {
+// publishAnswer publishes the state after an answer that changed it. If the breaker was open until then, it lets
+// a few requests go first (the trial), wakes waiters, and queues the change for reportChanges. b.mu must be held.
+func (b *Breaker) publishAnswer() {
+	if !b.view.Load().state.Open { // the table's first answer
 		b.publishState()
+		return
 	}
+	b.gate.startTrial(b.outage.answers)
+	b.endOutage()
+	b.changes = append(b.changes, b.state())
 }
 
 // beginOutage publishes an outage that was just found, ends a trial, wakes waiters, queues the change for
@@ -389,14 +388,21 @@ func (b *Breaker) LastAnswer() time.Time {
 
 // recordTry records that one try of a request was answered, for AnsweredSince. It does nothing if b is nil.
 func (b *Breaker) recordTry() {
-	if b != nil {
-		b.heard.Store(b.opts.Now().UnixNano())
+	if b == nil {
+		return
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.outage.lastTry = b.opts.Now()
 }
 
 // AnsweredSince reports whether the table answered a request, or one try of a request, after an instant. b must
 // not be nil.
-func (b *Breaker) AnsweredSince(since time.Time) bool { return b.heard.Load() > since.UnixNano() }
+func (b *Breaker) AnsweredSince(since time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outage.lastAnswer.After(since) || b.outage.lastTry.After(since)
+}
 
 // RetryAfter returns the time until the next probe. It is 250 ms while a probe is in flight, and 0 while the
 // breaker is closed, and for nil.

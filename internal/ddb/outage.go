@@ -28,6 +28,8 @@ type outage struct {
 	// meanwhile.
 	answers    uint64
 	lastAnswer time.Time
+	// lastTry is the instant of the last answered try of a request that failed; zero without one.
+	lastTry time.Time
 	// fast are the instants of the quick failures since the last answer.
 	fast []time.Time
 
@@ -43,18 +45,18 @@ type outage struct {
 }
 
 // recordAnswer counts an answer of the table at the time at, and forgets the quick failures before it. It
-// returns true if the answer ends an outage.
+// returns true if the answer changes the state: it is the first one, or ends an outage.
 func (o *outage) recordAnswer(at time.Time) (changed bool) {
+	changed = o.open || o.answers == 0
 	o.answers++
 	o.lastAnswer = at
 	o.fast = o.fast[:0]
-	if !o.open {
-		return false
+	if o.open {
+		o.open, o.since, o.cause = false, at, nil
+		o.closed = at
+		o.closings++
 	}
-	o.open, o.since, o.cause = false, at, nil
-	o.closed = at
-	o.closings++
-	return true
+	return changed
 }
 
 // recordSilence records that a request from began to at failed with cause and without an answer; whole means

@@ -57,7 +57,8 @@ func (b *Breaker) recordProbe(ctx context.Context, d Diagnosis) bool {
 		return false
 	}
 	if d.Answered {
-		b.recordAnswer(b.opts.Now())
+		b.outage.recordAnswer(b.opts.Now()) // it ends the outage
+		b.publishAnswer()
 		return false
 	}
 	b.outage.scheduleProbe(b.opts.Now(), b.opts.Chance())
