@@ -213,7 +213,7 @@ func (o RepositoryOptions) newRepository(client DynamoDB, name string, keys sche
 	r.guarded = shared.GuardTable(&table.Table{Client: watched.WithControlTimeout(), Name: name, RetryAfter: r.breaker.RetryAfter}, r.keys, r.layout.Check)
 	turner := &legacy.Turner{Table: r.store, Now: clock.NowMS}
 	r.buckets = &store.Buckets{
-		Table: r.store, Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),
+		Table: r.store, Once: watched.Once(), Keys: r.keys, Layout: r.layout, Sets: r.sets, Takeover: store.NewTakeover(r.layout, turner, r.keys, r.sets, o.ConfigCacheSize),
 	}
 	if _, bound := keys.Namespace(); bound {
 		r.namespace = &call.Namespace{Now: clock.Source, TTL: o.ConfigTTL}

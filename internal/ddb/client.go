@@ -22,8 +22,7 @@ const (
 	ControlTimeout = 10 * time.Second
 )
 
-// WithoutRetries turns off the SDK's blind retry: an ADD that landed and is
-// sent again counts twice.
+// WithoutRetries turns off the SDK's blind retry of one request, as Client.Once does for all.
 func WithoutRetries(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 // WithoutThrottleRetries turns off the SDK's retries of throttled requests. It does nothing for a retryer that
@@ -85,8 +84,8 @@ type Client struct {
 	others  map[string]*Breaker // of other tables than breaker's, by name
 	clock   *Clock
 	timeout time.Duration
-	// failFast makes requests fail at once while the table does not answer.
-	failFast bool
+	// failFast makes requests fail at once while the table does not answer. once turns off the SDK's retries.
+	failFast, once bool
 }
 
 // Watch returns a Client over a user's client. It reports requests for data to the breaker, which may be nil,
@@ -134,6 +133,14 @@ func (c *Client) WithControlTimeout() *Client {
 	patient := *c
 	patient.timeout = max(c.timeout, ControlTimeout)
 	return &patient
+}
+
+// Once returns a copy of the client without the SDK's blind retry, for writes: an ADD that landed and is sent
+// again counts twice.
+func (c *Client) Once() *Client {
+	single := *c
+	single.once = true
+	return &single
 }
 
 // refuseWhileOpen returns the error of a FailFast client for a request that it does not send, because the table

@@ -50,11 +50,13 @@ type tracedRequest struct {
 }
 
 // addTo makes t the HTTP client and the retryer in o, for one request of the SDK, and stores those that o had
-// in t. The retryer's waits are then at most 400 ms.
+// in t. The retryer's waits are then at most 400 ms. A client of Client.Once never retries.
 func (t *tracedRequest) addTo(o *dynamodb.Options) {
 	t.next, o.HTTPClient = o.HTTPClient, t
 	own := o.Retryer
-	if _, off := own.(aws.NopRetryer); !off {
+	if t.client.once {
+		own = aws.NopRetryer{}
+	} else if _, off := own.(aws.NopRetryer); !off {
 		own = retry.AddWithMaxBackoffDelay(own, longestRetryDelay)
 	}
 	t.retryer = own.(aws.RetryerV2) // NopRetryer is one, and so are the SDK's wrappers

@@ -18,9 +18,6 @@ import (
 	"github.com/dynalimit/dynalimit/internal/table"
 )
 
-// withoutRetries are the options of a write that must not be repeated blindly.
-var withoutRetries = []func(*dynamodb.Options){ddb.WithoutRetries}
-
 // withoutThrottleRetries are the options of a read of a bucket, because its lane backs off itself.
 var withoutThrottleRetries = []func(*dynamodb.Options){ddb.WithoutThrottleRetries}
 
@@ -35,8 +32,10 @@ const neverHolds = "attribute_exists(" + schema.PK + ") AND attribute_not_exists
 // Buckets reads and writes the buckets of a table. It implements lane.Store. Its fields are set
 // once, before it is used.
 type Buckets struct {
-	// Table sends the requests.
+	// Table sends the requests. Writes that must not be repeated blindly go to Once instead, a client of the
+	// same table that the SDK does not retry.
 	Table *table.Table
+	Once  table.Client
 	// Keys are the keys of the table's namespace.
 	Keys schema.Keys
 	// Layout words the error of an item that cannot be read.
@@ -51,7 +50,7 @@ type Buckets struct {
 // a failed condition the current one. A landed update with an unreadable bucket has an error and no image. The
 // hint is the limit set of an earlier image, which decoding can reuse; slot is the op slot of this process.
 func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Statement, hint *schema.LimitSet, slot int) lane.Answer {
-	out, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	out, err := b.Once.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
 		Key:                                 key,
 		UpdateExpression:                    &st.Update,
@@ -60,7 +59,7 @@ func (b *Buckets) Update(ctx context.Context, key schema.Item, st schema.Stateme
 		ExpressionAttributeValues:           st.Values,
 		ReturnValues:                        types.ReturnValueAllNew,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, withoutRetries...)
+	})
 	if err != nil {
 		return b.failedAnswer("write the bucket", err, hint, slot)
 	}
@@ -81,7 +80,7 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 		}
 	}
 	st, item := c.Statement()
-	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := b.Once.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName:                           &b.Table.Name,
 		Key:                                 c.Keys.Bucket(c.Entity, c.Resource).Attributes(),
 		UpdateExpression:                    &st.Update,
@@ -89,7 +88,7 @@ func (b *Buckets) Create(ctx context.Context, c *schema.Create, hint *schema.Lim
 		ExpressionAttributeNames:            st.Names,
 		ExpressionAttributeValues:           st.Values,
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld,
-	}, withoutRetries...)
+	})
 	if err != nil {
 		a := b.failedAnswer("create the bucket", err, hint, slot)
 		if a.Verdict == ddb.Refused && a.Image == nil {
@@ -152,9 +151,9 @@ func (b *Buckets) WritePause(ctx context.Context, op string, key schema.Item, st
 // Probe checks that DynamoDB takes writes of one bucket. It sends an update with a condition that never holds,
 // so that it writes nothing. The expected result is the error of a failed condition; a success is ErrForeign.
 func (b *Buckets) Probe(ctx context.Context, key schema.Item) error {
-	_, err := b.Table.Client.UpdateItem(ctx, &dynamodb.UpdateItemInput{
+	_, err := b.Once.UpdateItem(ctx, &dynamodb.UpdateItemInput{
 		TableName: &b.Table.Name, Key: key, ConditionExpression: aws.String(neverHolds),
-	}, ddb.WithoutRetries)
+	})
 	if err == nil {
 		return ddb.ErrForeign
 	}

@@ -59,7 +59,7 @@ func (b *Buckets) Transact(ctx context.Context, t *Transaction, slot int) (ddb.V
 		}
 	}
 	t.sent = true
-	_, err := b.Table.Client.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.Items, ClientRequestToken: &t.Token}, withoutRetries...)
+	_, err := b.Once.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: t.Items, ClientRequestToken: &t.Token})
 	if err == nil {
 		return ddb.Landed, nil, nil
 	}
