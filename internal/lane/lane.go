@@ -75,19 +75,19 @@ type Memo struct{ Of any }
 // answer, it ends them as not written.
 func (l *Lane) Submit(ops ...*Op) {
 	rested := false
+	l.mu.Lock()
 	for _, o := range ops {
 		rested = l.enqueue(o) || rested
 	}
-	if rested {
+	if l.unlockAndNotify(); rested {
 		go l.run(nil)
 	}
 }
 
 // enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. It returns true if
 // the lane was at rest: it has marked the lane as running then, and the caller must run it.
+// The caller holds l.mu.
 func (l *Lane) enqueue(o *Op) (rested bool) {
-	l.mu.Lock()
-	defer l.unlockAndNotify()
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
 		return false

@@ -236,11 +236,7 @@ func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
 	x := l.extra.loadOrMake()
 	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &x.line, contact: &l.Contact}
 	a.submit = func(o *Op) {
-		x.gather.noteArrival(o)
-		l.queue.ops = append(l.queue.ops, o)
-		if !l.queue.running {
-			l.queue.running = true
-			s.Started()
+		if l.enqueue(o) {
 			go l.run(nil)
 		}
 	}

@@ -43,7 +43,9 @@ func (c *caller) awaitPass(granted <-chan struct{}, table Table) bool {
 // returns at once. A lane at rest runs on this goroutine, which carries this op alone, until the op is done or
 // ctx ends. Another goroutine then carries the ops that came meanwhile.
 func (l *Lane) Ask(ctx context.Context, o *Op) {
-	if !l.enqueue(o) {
+	l.mu.Lock()
+	rested := l.enqueue(o)
+	if l.unlockAndNotify(); !rested {
 		return
 	}
 	own, admitted := &caller{ctx, o}, false

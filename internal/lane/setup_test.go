@@ -107,6 +107,13 @@ func turnOf(l *Lane, v plan.View, carried ...*Op) *turn {
 	return &turn{owner: l.owner, lane: l, site: l.site(), extra: l.extra.Load(), decision: decision{view: v, move: move{carried: carried}}}
 }
 
+// enqueue queues an op in a lane. It returns true if the lane was at rest.
+func enqueue(l *Lane, o *Op) bool {
+	l.mu.Lock()
+	defer l.unlockAndNotify()
+	return l.enqueue(o)
+}
+
 // setState gives ops a state.
 func setState(state int32, ops ...*Op) {
 	for _, o := range ops {

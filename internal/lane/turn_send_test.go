@@ -25,7 +25,7 @@ func TestWriteUnderWayThatMayHaveLandedIsNotSentAgain(t *testing.T) {
 	for hidden := range 2 {
 		l := resting(t)
 		o := NewTake(t.Context(), oneToken, rpmOf(100))
-		require.True(t, l.enqueue(o))
+		require.True(t, enqueue(l, o))
 		require.NotNil(t, l.nextTurn(nil))
 		l.GiveUp(o, silence(ErrTripped))
 		require.True(t, o.Result.Pending)
@@ -72,7 +72,7 @@ func TestWriteOfSeveralCallersOutlivesEach(t *testing.T) {
 		first, second := NewTake(ctx, oneToken, cfg), NewTake(t.Context(), oneToken, cfg)
 		go l.Ask(ctx, first)
 		synctest.Wait()
-		require.False(t, l.enqueue(second))
+		require.False(t, enqueue(l, second))
 		s.land <- struct{}{}
 		of := <-s.second
 		cancel()

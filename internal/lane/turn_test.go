@@ -200,7 +200,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := resting(t)
 			o := NewTake(t.Context(), oneToken, rpmOf(100))
-			require.True(t, l.enqueue(o), "the lane rested")
+			require.True(t, enqueue(l, o), "the lane rested")
 			require.NotNil(t, l.nextTurn(nil))
 			_, done := l.Leave(o)
 			require.False(t, done)
@@ -231,7 +231,7 @@ func TestOpOfACallerThatLeft(t *testing.T) {
 func TestOpThatIsLeftInTheQueueIsNotCarried(t *testing.T) {
 	l := resting(t)
 	o := NewTake(t.Context(), oneToken, rpmOf(100))
-	require.True(t, l.enqueue(o), "the lane rested")
+	require.True(t, enqueue(l, o), "the lane rested")
 	_, done := l.Leave(o)
 	require.False(t, done)
 	assert.EqualValues(t, opGone, o.state.Load(), "nothing remains to be done for it")
