@@ -61,11 +61,11 @@ type step struct {
 // bindToSlot sets the condition of a give-back's tries on the op slot. own is this client's last write, and
 // image the basis of the write. If image shows own in the slot, each try requires it there still, so that
 // retries land once; otherwise the give-back is not sent again.
-func (d *delivery) bindToSlot(image *schema.Image, own *lastOp) {
+func (d *delivery) bindToSlot(image *schema.Image, own tryID) {
 	if image != nil {
 		d.slotBefore = image.Op.Bytes()
 	}
-	d.lastIsOwn = own.known && string(d.slotBefore) == string(own.id[:])
+	d.lastIsOwn = own != tryID{} && string(d.slotBefore) == string(own[:])
 	if d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
@@ -211,19 +211,8 @@ func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
 // idLength is the length of the id of a try.
 const idLength = 9
 
-// lastOp is the id of a write in a slot, if it is known.
-type lastOp struct {
-	known bool
-	id    [idLength]byte
-}
-
-// setID copies the id of a write into l, which is known from then on. An id of another length, such as nil,
-// makes it unknown.
-func (l *lastOp) setID(id []byte) {
-	if l.known = len(id) == idLength; l.known {
-		copy(l.id[:], id)
-	}
-}
+// tryID is the id of a try, as an op slot has it; zero if it is unknown.
+type tryID [idLength]byte
 
 // OpID returns the id of a try of an operation: its 8 bytes, and one for the try.
 func OpID(operation uint64, try int) []byte {

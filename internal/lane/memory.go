@@ -191,7 +191,7 @@ func (m *Memory) noteDenial() {
 func (m *Memory) ForgetOwnWrite() {
 	m.mu.Lock() // after the running goroutine has rested
 	defer m.mu.Unlock()
-	m.learnt.own.setID(nil)
+	m.learnt.own = tryID{}
 }
 
 // Recall decides a take from the last image, which r has: r.Denied means a denial, which it records. A take
@@ -399,7 +399,7 @@ func (s *sight) hint() *schema.LimitSet {
 // lessons are the conclusions from the answers to a lane's writes for the next one.
 type lessons struct {
 	// own is the id of this lane's last write, by its op slot.
-	own lastOp
+	own tryID
 	// adjustsOnly means that the last batch, which carried adjusts, was refused. The
 	// next write then carries the adjusts without takes, so that takes lose at most one
 	// round trip to them.

@@ -228,7 +228,7 @@ func (l *Lane) carryTurn(t *turn) (handed bool) {
 // they were refused more than once.
 func (l *Lane) recordAnswer(t *turn, a Answer) {
 	if a.own != nil {
-		t.learnt.own.setID(a.own)
+		t.learnt.own = tryID(a.own)
 	}
 	if t.report != nil {
 		t.report(a)

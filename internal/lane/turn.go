@@ -172,7 +172,7 @@ func (t *turn) launch() {
 		owner.OnSend(t.lane, t.delivery.operation, t.rows)
 	}
 	if t.delivery.givesBack {
-		t.delivery.bindToSlot(t.known.image, &t.learnt.own)
+		t.delivery.bindToSlot(t.known.image, t.learnt.own)
 	}
 	if owner.Trace != nil {
 		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{at.Entity, at.Resource, t.write.Kind, len(t.carried)})

@@ -171,10 +171,10 @@ func TestGiveBackIsSentAgainAfterAnOwnWriteAlone(t *testing.T) {
 	}{
 		"own": {"own write", "own write", true}, "another's": {"not-owned", "own write", false}, "the first": {"", "", false}, "none known": {"not-owned", "", false},
 	} {
-		var own lastOp
-		own.setID([]byte(test.own))
+		var own tryID
+		copy(own[:], test.own)
 		d := &delivery{givesBack: true}
-		d.bindToSlot(&schema.Image{Op: schema.WriteIDOf([]byte(test.last))}, &own)
+		d.bindToSlot(&schema.Image{Op: schema.WriteIDOf([]byte(test.last))}, own)
 		assert.Equal(t, test.again, d.lastIsOwn, name)
 		assert.Equal(t, test.again, d.rule == schema.OpLast, name)
 	}
@@ -232,7 +232,7 @@ func TestGiveBackThatChangesHandsLandsOnce(t *testing.T) {
 				l.owner.Store = s
 				image := s.image
 				l.Memory.learnRead(&image, l.owner.Ask())
-				l.Memory.learnt.own.setID(own)
+				l.Memory.learnt.own = tryID(own)
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				s.lose = func() { lose(leave) }
