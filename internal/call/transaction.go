@@ -33,7 +33,7 @@ type transaction struct {
 func newTransaction(d *Desk, r *Request, ls levelList, proposals []lane.Proposal) *transaction {
 	t := &transaction{Transaction: store.NewTransaction(), desk: d, request: r, levels: ls, proposals: proposals}
 	lanes := t.desk.Lanes
-	operation := lanes.IDs.Operation()
+	operation := lanes.IDs.Last.Add(1)
 	for i := range proposals {
 		lv := &t.levels[i]
 		if lv.isSkipped() {

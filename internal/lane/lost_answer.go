@@ -65,7 +65,7 @@ func (d *delivery) bindToSlot(image *schema.Image, own tryID) {
 	if image != nil {
 		d.slotBefore = image.Op.Bytes()
 	}
-	d.lastIsOwn = own != tryID{} && string(d.slotBefore) == string(own[:])
+	d.lastIsOwn = own != (tryID{}) && string(d.slotBefore) == string(own[:])
 	if d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
@@ -188,7 +188,9 @@ func (d *delivery) unsent() Answer {
 // among all clients, and one for the try.
 type IDs struct {
 	base uint64
-	next atomic.Uint64
+	// Last is the number of the last operation. Last.Add(1) makes the number of a new one, unique among all
+	// clients.
+	Last atomic.Uint64
 	// Slot is the slot of the item in which this client writes them.
 	Slot int
 }
@@ -203,10 +205,11 @@ func newOpIDs() *IDs {
 
 // IDsFrom makes ids with numbers that follow base. slot is the op slot of the item in which their client writes
 // them.
-func IDsFrom(base uint64, slot int) *IDs { return &IDs{base: base, Slot: slot} }
-
-// Operation returns the number of a new operation, unique among all clients.
-func (ids *IDs) Operation() uint64 { return ids.base + ids.next.Add(1) }
+func IDsFrom(base uint64, slot int) *IDs {
+	ids := &IDs{base: base, Slot: slot}
+	ids.Last.Store(base)
+	return ids
+}
 
 // idLength is the length of the id of a try.
 const idLength = 9

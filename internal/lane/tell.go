@@ -123,7 +123,7 @@ func (d telling) sendPart(ctx context.Context, l *Lane, quotas plan.Quotas, p pa
 		})
 	}
 	c := plan.View{Config: quotas.Config, Adopt: true, Now: plan.Unopened(nil, quotas.Config, quotas.Now, d.lanes.NowMS())}.Plan(p.sums(), plan.Rules{}).Create
-	operation := d.lanes.IDs.Operation()
+	operation := d.lanes.IDs.Last.Add(1)
 	c.Keys, c.Entity, c.Resource, c.OpID = d.lanes.Keys, l.Entity, l.Resource, OpID(operation, 0)
 	return d.sendOnce(ctx, l, plan.Create, operation, p.sums(), func(ctx context.Context) Answer {
 		return d.lanes.Store.Create(ctx, c, nil, d.lanes.IDs.Slot)

@@ -157,7 +157,7 @@ type flight struct {
 func (t *turn) launch() {
 	owner, at := t.owner, t.site.Bucket
 	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
-	t.delivery.operation, t.delivery.slot = owner.IDs.Operation(), owner.IDs.Slot
+	t.delivery.operation, t.delivery.slot = owner.IDs.Last.Add(1), owner.IDs.Slot
 	switch t.write.Kind {
 	case plan.Create:
 		c := t.write.Create

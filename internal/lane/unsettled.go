@@ -65,7 +65,7 @@ const othersMayGiveBack = 30_000
 func (m *Memory) WatchOthers(now int64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.sight.shared == 0 && m.learnt.own == tryID{} {
+	if m.sight.shared == 0 && m.learnt.own == (tryID{}) {
 		m.sight.shared = now
 	}
 	return m.sight.shared != 0 && now-m.sight.shared < othersMayGiveBack
