@@ -71,13 +71,6 @@ func (d *delivery) bindToSlot(image *schema.Image, own tryID) {
 	}
 }
 
-// nextOp returns the op of the next try: the id that it leaves in the op slot, and its condition on the slot.
-// It stores the id in d.id.
-func (d *delivery) nextOp() schema.Op {
-	d.id = OpID(d.operation, d.try)
-	return schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore}
-}
-
 // bookTry books the answer to a try, which took the given time. It returns the answer with the number of tries,
 // as landed if an earlier try landed, and the next step. A take with an unanswered try is sent again only while
 // the slot shows none of its tries.

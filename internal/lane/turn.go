@@ -211,8 +211,9 @@ func (t *turn) deliver() (a Answer, over bool) {
 		case left:
 			return d.unsent(), true
 		}
+		d.id = OpID(d.operation, d.try)
 		began := time.Now()
-		sent := t.sendTry(d.nextOp())
+		sent := t.sendTry(schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore})
 		took := time.Since(began)
 		if sent.Err == nil {
 			contact.NoteAnswer()

@@ -333,11 +333,9 @@ func TestWhatFollowsFromTheAnswerToATry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := test.d
 			if test.earlier.Err != nil {
-				d.nextOp()
 				d.bookTry(test.earlier, 0)
 				d.try++
 			}
-			d.nextOp()
 			a, then := d.bookTry(test.a, test.took)
 			assert.Equal(t, test.verdict, a.Verdict)
 			assert.Equal(t, test.then, then)
