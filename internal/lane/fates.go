@@ -292,7 +292,7 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 		if a.later {
 			r.landedIn = t.write.LandedIn(a.Image)
 		}
-		t.endOps(t.carried, r)
+		t.ends = append(t.ends, ending{t.carried, r})
 	default:
 		t.judgeRefusal(a, waiting)
 	}
