@@ -257,8 +257,10 @@ func (q *queue) nextBatch(adjustsOnly bool) (b batch) {
 			b.adjusts = list
 		}
 	}
-	for _, o := range b.ops() {
-		o.state.Store(opCarried)
+	for _, ops := range [...][]*Op{b.adjusts, b.takes} {
+		for _, o := range ops {
+			o.state.Store(opCarried)
+		}
 	}
 	return b
 }
