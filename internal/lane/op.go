@@ -31,10 +31,13 @@ type Op struct {
 	Done chan struct{}
 	// Incarnation is the bucket that an adjust gives back to.
 	Incarnation []byte
-	// charges means that the op takes anything, and refunds that an adjust gives some of its amounts back.
-	// lapses means that the op takes prefetched tokens that were never admitted off the counter.
+	// GivesBack means that the op gives some of its amounts back, or takes lapsed prefetched tokens off the
+	// counter. It is an adjust then.
+	GivesBack bool
+	// charges means that the op takes anything. lapses means that it takes prefetched tokens that were never
+	// admitted off the counter.
 	// rides means that the op is queued and waits for a write that another op needs. The lane's mutex guards it.
-	charges, refunds, lapses, rides bool
+	charges, lapses, rides bool
 
 	listOfOne [1]*Op // the room of asList
 	// Waiter is the caller's place in the bucket's line; nil for a call that does not
@@ -133,7 +136,7 @@ func NewAdjust(ctx context.Context, amounts []plan.Signed, incarnation []byte, c
 			o.charges = true
 			continue
 		}
-		o.charges, o.refunds = o.charges || amounts[i].Amount > 0, o.refunds || amounts[i].Amount < 0
+		o.charges, o.GivesBack = o.charges || amounts[i].Amount > 0, o.GivesBack || amounts[i].Amount < 0
 	}
 	return o
 }
@@ -173,10 +176,6 @@ func (o *Op) asList() []*Op {
 	o.listOfOne[0] = o
 	return o.listOfOne[:]
 }
-
-// GivesBack reports whether the op is an adjust that gives tokens back, or that takes lapsed prefetched
-// tokens off the counter.
-func (o *Op) GivesBack() bool { return o.refunds || o.lapses }
 
 // isAbandonedTake reports whether the op is a take without a caller any more.
 func (o *Op) isAbandonedTake() bool { return o.Take && o.abandoned.Load() }
@@ -244,7 +243,7 @@ func (o *Op) Cause() error {
 // refundsOtherIncarnation reports whether the op gives tokens back to another incarnation of the bucket than
 // the one in the image, which must not be nil. It is false if the give-back is dropped.
 func (o *Op) refundsOtherIncarnation(m *schema.Image) bool {
-	return !o.RefundDropped && o.GivesBack() && !bytes.Equal(o.Incarnation, m.IncarnationID())
+	return !o.RefundDropped && o.GivesBack && !bytes.Equal(o.Incarnation, m.IncarnationID())
 }
 
 // isUnplaced reports whether the image, nil for a missing bucket, lacks the incarnation or limit of the op's

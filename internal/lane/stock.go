@@ -142,7 +142,7 @@ func (k *stock) lapsedOp(known *sight) *Op {
 		return nil // with its bucket the counter is gone
 	}
 	o := NewAdjust(context.Background(), nil, k.debited.IncarnationID(), k.cfg)
-	o.Late, o.lapses = plan.Negated(lapsed), true
+	o.Late, o.lapses, o.GivesBack = plan.Negated(lapsed), true, true
 	return o
 }
 

@@ -308,7 +308,7 @@ func (j *judge) landedGiveBacks(sent *sentWrite, before, after *schema.Image) []
 	}
 	var backs []*lane.Op
 	for _, o := range sent.ops {
-		if o.GivesBack() && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
+		if o.GivesBack && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool {
 			return a.Amount < 0 && j.appliedBack(sent, a.Name, before, after) > 0
 		}) {
 			backs = append(backs, o)
