@@ -83,19 +83,19 @@ func (lv *level) noteIncarnation(incarnation []byte) {
 }
 
 // bookServed books the requested amounts as taken from the stock, from the bucket of the lane's last
-// image.
+// image. The level holds nothing yet.
 func (lv *level) bookServed() {
-	lv.noteIncarnation(lv.last.Image.IncarnationID())
+	lv.incarnation = lv.last.Image.IncarnationID()
 	for _, a := range lv.asked {
-		lv.holding(a.Name).Take(a.Amount, plan.WindowOf(lv.last.Image, a.Name))
+		lv.holdings = append(lv.holdings, backlog.Holding{Name: a.Name, Held: a.Amount, Window: plan.WindowOf(lv.last.Image, a.Name)})
 	}
 }
 
 // bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows, and
 // stores its incarnation. The part that a limit in shadow did not cover is booked as counted. It also stores
-// the counter by model that the take moved.
+// the counter by model that the take moved. The level holds nothing yet.
 func (lv *level) bookGrant(r *lane.Result) {
-	lv.noteIncarnation(r.Image.IncarnationID())
+	lv.incarnation = r.Image.IncarnationID()
 	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
 		lv.model.Name = "" // later amounts of the lease are not counted either
 	}
@@ -104,18 +104,19 @@ func (lv *level) bookGrant(r *lane.Result) {
 	}
 	windows := r.InWindows()
 	for _, a := range lv.asked {
-		h, down, window := lv.holding(a.Name), int64(0), bucket.WindowID(0)
-		if len(r.Down) > 0 {
-			down, _ = plan.AmountOf(r.Down, a.Name)
-			h.WriteDown(down)
-		}
+		h := backlog.Holding{Name: a.Name, Held: a.Amount}
 		if windows {
-			window = r.Window(a.Name)
+			h.Window = r.Window(a.Name)
 		}
-		if down > 0 && lv.cfg.Origin != nil && lv.cfg.Origin.Alerts != nil {
-			markShadow(lv.lane, lv.cfg, a, window)
+		if len(r.Down) > 0 {
+			down, _ := plan.AmountOf(r.Down, a.Name)
+			h.Held -= down
+			h.WriteDown(down)
+			if down > 0 && lv.cfg.Origin != nil && lv.cfg.Origin.Alerts != nil {
+				markShadow(lv.lane, lv.cfg, a, h.Window)
+			}
 		}
-		h.Take(a.Amount-down, window)
+		lv.holdings = append(lv.holdings, h)
 	}
 }
 
