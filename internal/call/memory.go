@@ -17,21 +17,25 @@ import (
 // another level had to be read, because a denial's wait is the longest of all levels.
 func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied, memory bool) {
 	by := t.by
-	results := make([]lane.Result, 0, 1) // room for most, on the stack
-	denies, memory := false, true
+	results, unknown := make([]lane.Result, 0, 1), make([]int, 0, 1) // room for most, on the stack
+	denies := false
 	for i := range t.levels {
-		lv, result, recent := &t.levels[i], lane.Result{}, true
-		if t.mayDeny(lv) {
-			result, recent = lv.lane.Memory.Recall(lv.asked, lv.cfg, by, now)
+		lv := &t.levels[i]
+		results = append(results, lane.Result{})
+		if len(lv.asked) == 0 || lv.served || t.at != nil && lv.lane == t.at.lane { // in its line the caller's turn has come
+			continue
 		}
-		results = append(results, result)
-		denies, memory = denies || result.Denied, memory && recent
+		var recent bool
+		if results[i], recent = lv.lane.Memory.Recall(lv.asked, lv.cfg, by, now); !recent {
+			unknown = append(unknown, i)
+		}
+		denies = denies || results[i].Denied
 	}
 	if !denies {
 		return nil, false
 	}
-	for i := range results {
-		if lv := &t.levels[i]; !memory && t.mayDeny(lv) && results[i].Config == nil && !lv.lane.Contact.Away() {
+	for _, i := range unknown {
+		if lv := &t.levels[i]; !lv.lane.Contact.Away() {
 			var ok bool
 			if results[i], ok = inspectBucket(ctx, lv.lane, lv.cfg, lv.asked, by); !ok {
 				return nil, false // the lanes will find the reason, and make its error
@@ -46,13 +50,7 @@ func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied,
 	if t.desk.Lanes.Horizon != nil {
 		t.levels.putBackServed(ctx)
 	}
-	return denied, memory
-}
-
-// mayDeny reports whether the memory of a level may deny: the level has requested amounts, and the
-// caller's turn has not come in its line.
-func (t *taking) mayDeny(lv *level) bool {
-	return len(lv.asked) > 0 && !lv.served && (t.at == nil || lv.lane != t.at.lane)
+	return denied, len(unknown) == 0
 }
 
 // inspectBucket reads a level's bucket for a denial and returns its answer, with the amounts left to waiters.
