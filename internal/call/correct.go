@@ -176,18 +176,24 @@ type Correction struct {
 	// final means that no further correction follows: the acquire failed as a whole, or SettleSoon ends
 	// the lease.
 	final bool
-	// ops are the writes of the levels, nil for a level that needs no write. results are their
-	// outcomes.
-	ops     []*lane.Op
-	results []lane.Result
+	// writes are those of the levels that need one.
+	writes []levelWrite
 	// errs are for counted amounts that cannot be corrected, because the limiter is closed.
 	errs []error
+}
+
+// levelWrite is a correction's write at one level.
+type levelWrite struct {
+	level *level
+	op    *lane.Op
+	// result is the outcome. It has an error from the start if the bucket does not answer: then nothing is sent.
+	result lane.Result
 }
 
 // makeOps makes the ops that bring every level to a target. It queues decreases of counted amounts for the
 // buckets' counters at once. A level that does not answer gets its result here, without a request.
 func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known tops) {
-	k.ops, k.results = make([]*lane.Op, len(k.levels)), make([]lane.Result, len(k.levels))
+	k.writes = make([]levelWrite, 0, len(k.levels))
 	for i := range k.levels {
 		lv := &k.levels[i]
 		if len(lv.underWay) > 0 {
@@ -203,12 +209,13 @@ func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known to
 		if len(writes) == 0 {
 			continue
 		}
-		k.ops[i] = lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)
-		k.ops[i].Model = lv.model
+		w := levelWrite{level: lv, op: lane.NewAdjust(ctx, writes, lv.incarnation, lv.cfg)}
+		w.op.Model = lv.model
 		if lv.lane.Contact.Away() { // no request: the caller would wait for nothing
-			k.results[i] = lane.Result{Err: k.desk.Table.away()}
-			lv.lane.GiveUp(k.ops[i], k.results[i].Err)
+			w.result.Err = k.desk.Table.away()
+			lv.lane.GiveUp(w.op, w.result.Err)
 		}
+		k.writes = append(k.writes, w)
 	}
 }
 
@@ -219,49 +226,46 @@ func (k *Correction) Send(ctx context.Context, held sync.Locker) {
 		held.Unlock()
 		defer held.Lock()
 	}
-	levels, first := k.levels, -1
-	for i, o := range k.ops {
-		switch {
-		case !k.mustSend(i):
-		case first < 0:
-			first = i
+	var own *levelWrite // driven by this goroutine
+	for i := range k.writes {
+		switch w := &k.writes[i]; {
+		case w.result.Err != nil:
+		case own == nil:
+			own = w
 		default:
-			levels[i].lane.Submit(o)
+			w.level.lane.Submit(w.op)
 		}
 	}
-	if first >= 0 {
-		levels[first].lane.Ask(ctx, k.ops[first])
+	if own != nil {
+		own.level.lane.Ask(ctx, own.op)
 	}
 	k.Await(ctx)
 }
-
-// mustSend reports whether a level has something to write, to a bucket that may answer.
-func (k *Correction) mustSend(i int) bool { return k.ops[i] != nil && k.results[i].Err == nil }
 
 // Submit queues the give-backs of all levels, of a correction after which no other follows, without waiting for
 // them. They ride in the next writes of their buckets.
 func (k *Correction) Submit() {
 	k.final = true
-	for i, o := range k.ops {
-		if k.mustSend(i) {
-			k.desk.Lanes.Riders.Ride(k.levels[i].lane, o)
+	for i := range k.writes {
+		if w := &k.writes[i]; w.result.Err == nil {
+			k.desk.Lanes.Riders.Ride(w.level.lane, w.op)
 		}
 	}
 }
 
 // Charges reports whether some level has to charge something.
 func (k *Correction) Charges() bool {
-	return slices.ContainsFunc(k.ops, func(o *lane.Op) bool {
-		return o != nil && slices.ContainsFunc(o.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
+	return slices.ContainsFunc(k.writes, func(w levelWrite) bool {
+		return slices.ContainsFunc(w.op.Amounts, func(a plan.Signed) bool { return a.Amount > 0 })
 	})
 }
 
 // Lanes returns the lanes to which the correction has something to send. Levels without a change, and those
 // whose bucket does not answer, are left out.
 func (k *Correction) Lanes() (lanes []*lane.Lane) {
-	for i := range k.ops {
-		if k.mustSend(i) {
-			lanes = append(lanes, k.levels[i].lane)
+	for i := range k.writes {
+		if w := &k.writes[i]; w.result.Err == nil {
+			lanes = append(lanes, w.level.lane)
 		}
 	}
 	return lanes
@@ -271,17 +275,19 @@ func (k *Correction) Lanes() (lanes []*lane.Lane) {
 // Book. Once the table does not answer, or ctx has ended, it withdraws queued ops. An op in flight then
 // continues with a pending result.
 func (k *Correction) Await(ctx context.Context) {
-	for i, o := range k.ops {
-		if at := k.levels[i].lane; k.mustSend(i) {
-			select {
-			case <-o.Done: // that of the lane that this goroutine drove
-				k.results[i] = o.Result
-			default:
-				k.results[i] = awaitCorrection(ctx, at, o, k.desk.Table.Opened())
-			}
-			if k.results[i].Err != nil {
-				k.results[i].Err = k.desk.Table.reasonAt(at, k.results[i].Err)
-			}
+	for i := range k.writes {
+		w := &k.writes[i]
+		if w.result.Err != nil {
+			continue
+		}
+		select {
+		case <-w.op.Done: // that of the lane that this goroutine drove
+			w.result = w.op.Result
+		default:
+			w.result = awaitCorrection(ctx, w.level.lane, w.op, k.desk.Table.Opened())
+		}
+		if w.result.Err != nil {
+			w.result.Err = k.desk.Table.reasonAt(w.level.lane, w.result.Err)
 		}
 	}
 }
@@ -307,11 +313,8 @@ func awaitCorrection(ctx context.Context, at *lane.Lane, o *lane.Op, opened <-ch
 func (k *Correction) Book() (done bool, err error) {
 	errs := k.errs
 	done = len(errs) == 0
-	for i, o := range k.ops {
-		if o == nil {
-			continue
-		}
-		if err := k.recordResult(&k.levels[i], o, k.results[i]); err != nil {
+	for i := range k.writes {
+		if err := k.recordResult(&k.writes[i]); err != nil {
 			done = done && !err.NotWritten
 			errs = append(errs, err)
 		}
@@ -326,8 +329,9 @@ func (k *Correction) Book() (done bool, err error) {
 // unconfirmed. If nothing was written, and the bucket did not answer or no retry will follow, a charge is
 // counted and a give-back waits. If it may have been written, a charge stays consumed, and neither is sent
 // again.
-func (k *Correction) recordResult(lv *level, o *lane.Op, r lane.Result) *Unconfirmed {
-	lv.noteAnswer(r)
+func (k *Correction) recordResult(w *levelWrite) *Unconfirmed {
+	lv, o, r := w.level, w.op, &w.result
+	lv.noteAnswer(*r)
 	switch {
 	case r.Err == nil:
 		lv.bookLanded(o.Amounts, r)

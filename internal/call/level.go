@@ -324,7 +324,7 @@ func (lv *level) reportOverrun(o *observe.Observer, limit string, amount int64) 
 
 // bookLanded books a correction that was written in the lease's holdings. Charges that the bucket could not
 // take are booked as gone or counted.
-func (lv *level) bookLanded(amounts []plan.Signed, r lane.Result) {
+func (lv *level) bookLanded(amounts []plan.Signed, r *lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
 			lv.holding(a.Name).GiveBack(-a.Amount)
