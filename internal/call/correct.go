@@ -199,7 +199,7 @@ func (k *Correction) makeOps(ctx context.Context, target []plan.Signed, known to
 		if len(lv.underWay) > 0 {
 			lv.resolveUnderWay(k.desk.Lanes, &k.desk.Observer)
 		}
-		writes, uncounts, givenUp := lv.corrections(lv.withAllLimits(target), func(limit string) bool { return len(k.levels) > 1 && k.levels.countsAbove(known, i, limit) })
+		writes, uncounts, givenUp := lv.corrections(target, func(limit string) bool { return len(k.levels) > 1 && k.levels.countsAbove(known, i, limit) })
 		if len(uncounts) > 0 && !k.countChanges(lv, uncounts) {
 			k.errs = append(k.errs, lv.unconfirmed(uncounts, ErrClosed, true))
 		}

@@ -231,8 +231,8 @@ func (lv *level) hasUsed(name string) bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections returns the changes at a level that reach a target, passed on if passes is true for the limit.
-// writes are for the bucket, above 0 charged and below 0 given back. uncounts are changes of counted amounts;
+// corrections returns the changes at a level that reach a target, passed on if passes is true for the limit. A limit
+// that the target lacks is given back. writes are for the bucket, above 0 charged and below 0 given back. uncounts are changes of counted amounts;
 // givenUp, which it books, are amounts of writes in flight that now stay in doubt.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
@@ -243,27 +243,30 @@ func (lv *level) corrections(target []plan.Signed, passes func(limit string) boo
 		return s
 	}
 	for _, t := range target {
-		if !lv.has(t.Name) {
-			continue
+		if lv.cfg.Charges(t.Name) {
+			lv.holding(t.Name)
 		}
-		h := lv.holding(t.Name)
-		c := h.CorrectTo(t.Amount)
+	}
+	for i := range lv.holdings {
+		h := &lv.holdings[i]
+		amount, _ := plan.AmountOf(target, h.Name)
+		c := h.CorrectTo(amount)
 		if lv.cfg.Shadow != 0 && lv.isBeyondShadow(h) {
 			c.Charge, c.Uncount = 0, c.Uncount-c.Charge
 		}
 		if change := c.Charge - c.Back; change != 0 {
-			s := signed(t.Name, change)
+			s := signed(h.Name, change)
 			if change < 0 {
 				s.Window = h.Window
 			}
 			writes = append(writes, s)
 		}
 		if c.Uncount != 0 {
-			uncounts = append(uncounts, signed(t.Name, -c.Uncount))
+			uncounts = append(uncounts, signed(h.Name, -c.Uncount))
 		}
 		if c.GiveUp > 0 {
 			h.GiveUp(c.GiveUp)
-			givenUp = append(givenUp, plan.Signed{Name: t.Name, Amount: c.GiveUp})
+			givenUp = append(givenUp, plan.Signed{Name: h.Name, Amount: c.GiveUp})
 		}
 	}
 	if len(lv.underWay) == 0 {
@@ -354,17 +357,6 @@ func (lv *level) bookUnconfirmed(amounts []plan.Signed) {
 			h.GiveInVain(-a.Amount)
 		}
 	}
-}
-
-// withAllLimits returns a target with every other limit of the level's holdings added with the amount 0, so
-// that these are given back. It does not change the list.
-func (lv *level) withAllLimits(target []plan.Signed) []plan.Signed {
-	for i := range lv.holdings {
-		if _, ok := plan.AmountOf(target, lv.holdings[i].Name); !ok {
-			target = plan.Plus(target, []plan.Signed{{Name: lv.holdings[i].Name, Amount: 0}})
-		}
-	}
-	return target
 }
 
 // unconfirmed returns the error, with the cause err, for amounts that were not written at the level. Unless
