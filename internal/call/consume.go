@@ -75,7 +75,7 @@ func (c *Call) takeFurther(ctx context.Context, amounts map[string]int64, held s
 		further.addLevel(c.levels[i].lane, c.levels[i].cfg, amounts)
 		further.levels[i].model = c.levels[i].model.Further(c.levels[i].hasWritten())
 	}
-	if c.levels.hasRenewed() {
+	if c.renewed {
 		c.tops = c.levels.placeCounts(c.tops, SignedOf(amounts))
 	}
 	if len(further.levels) > 1 {

@@ -23,7 +23,7 @@ func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) [
 		}
 	}
 	unknown := slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
-	if unknown || c.levels.hasRenewed() {
+	if unknown || c.renewed {
 		c.recogniseLimits(ctx, target, held)
 		target = c.knownAmounts(target)
 	}
@@ -155,7 +155,7 @@ func (c *Call) countUnlocated(was, is []plan.Signed, ends bool) bool {
 // Begin returns a correction of every level to a target, with its ops, and sends none of them. It queues
 // decreases of counted amounts for the buckets' counters at once, and ends late slots that the target lacks.
 func (c *Call) Begin(ctx context.Context, target []plan.Signed) Correction {
-	if c.levels.hasRenewed() {
+	if c.renewed {
 		c.tops = c.levels.placeCounts(c.tops, target)
 	}
 	if c.late != nil {

@@ -93,16 +93,6 @@ func (ls levelList) hasSlots(name string) bool {
 	return false
 }
 
-// hasRenewed reports whether a level's configuration is not the lease's first one.
-func (ls levelList) hasRenewed() bool {
-	for i := range ls {
-		if ls[i].cfg != ls[i].counts {
-			return true
-		}
-	}
-	return false
-}
-
 // placeCounts adds to known, in place, the level that counts each limit of the amounts, and returns known, or a
 // new map if it is nil. That is the highest level with the limit, -1 without one. It skips amounts of 0, and
 // limits that the lease has used already.

@@ -36,6 +36,7 @@ func (c *Call) renewConfigs(ctx context.Context, tolerant bool, held sync.Locker
 			c.levels[i].setConfig(r.cfg, r.unlimited)
 		}
 	}
+	c.renewed = slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg != lv.counts })
 	return nil
 }
 
