@@ -109,6 +109,22 @@ func TestConsumeIsChecked(t *testing.T) {
 	})
 }
 
+// A correction of a limit that no level has is refused, also after it was named with 0.
+func TestCorrectionOfAnUnknownLimitIsRefused(t *testing.T) {
+	testEngines(t, func(t *testing.T, e *engine) {
+		s := newProcess(t, e, perMinute())
+		lease := s.acquire("user-1", dynalimit.Amounts{"rpm": 1})
+		for range 2 {
+			var invalid *dynalimit.ValidationError
+			require.ErrorAs(t, lease.Adjust(t.Context(), dynalimit.Amounts{"typo": 1}), &invalid)
+			require.ErrorAs(t, lease.Settle(t.Context(), dynalimit.Amounts{"typo": 5}), &invalid)
+			require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"typo": 0}))
+		}
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"rpm": 3}))
+		assert.Equal(t, int64(97), s.level("user-1", "rpm"))
+	})
+}
+
 func TestCleanUpSurvivesTheCallersContext(t *testing.T) {
 	testEngines(t, func(t *testing.T, e *engine) {
 		s := newProcess(t, e, perMinute())

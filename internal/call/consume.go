@@ -42,7 +42,8 @@ func (c *Call) Consume(ctx context.Context, amounts map[string]int64, held sync.
 	for name := range amounts { // also of a newer configuration than its own
 		c.slots = c.slots || further.levels.hasSlots(name)
 	}
-	c.consumed = plan.Plus(c.consumed, c.knownAmounts(SignedOf(amounts)))
+	consumed := plan.Plus(c.consumed, c.knownAmounts(SignedOf(amounts)))
+	c.Conclude(consumed, false)
 	c.bringAlong(ctx, amounts, held)
 	return memory, nil
 }

@@ -22,7 +22,7 @@ func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) [
 			return nil, err
 		}
 	}
-	unknown := slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
+	unknown := (!c.whole || len(target) > len(c.consumed)) && slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	if unknown || c.renewed {
 		c.recogniseLimits(ctx, target, held)
 		target = c.knownAmounts(target)
@@ -64,9 +64,10 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bo
 	return k.Book()
 }
 
-// Conclude stores the amounts of a completed correction, in millitokens, as the call's use, and writes nothing.
+// Conclude stores the amounts after a correction or a further take, in millitokens, as the call's use. It writes nothing.
 // If ends is set, the lease has ended, and its estimates are removed too.
 func (c *Call) Conclude(target []plan.Signed, ends bool) {
+	c.whole = c.whole && len(target) <= len(c.consumed)
 	if c.consumed = target; ends && c.estimates != nil {
 		c.estimates.removeAll()
 	}

@@ -236,7 +236,7 @@ type charged struct {
 	// unlimited means that a level is unlimited. That level is not in levels: it is charged nothing and has
 	// every limit.
 	unlimited bool
-	// whole means that one bucket has all that is asked.
+	// whole means that one bucket has all that is asked, and each limit that the lease uses.
 	whole bool
 	// slots means that some limit is one of calls in flight.
 	slots bool
