@@ -61,15 +61,15 @@ func (lease *Lease) currentCall() *call.Call {
 	return lease.call
 }
 
-// beginCorrection waits until no other correction is in flight, marks the lease as busy, and returns true with
-// lease.mu held. It returns false without the lock if ctx ends first, or if the lease is over: it has ended, or
+// beginCorrection waits until no other correction is in flight, marks the lease as busy, and returns its call with
+// lease.mu held. It returns nil without the lock if ctx ends first, or if the lease is over: it has ended, or
 // SettleSoon is ending it. The argument soon means that SettleSoon calls it.
-func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over bool) {
+func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (c *call.Call, over bool) {
 	lease.mu.Lock()
 	for {
 		if over = lease.ended || lease.soon && !soon; over {
 			lease.mu.Unlock()
-			return false, true
+			return nil, true
 		}
 		if !lease.busy {
 			break
@@ -82,12 +82,15 @@ func (lease *Lease) beginCorrection(ctx context.Context, soon bool) (begun, over
 		select {
 		case <-freed:
 		case <-ctx.Done():
-			return false, false
+			return nil, false
 		}
 		lease.mu.Lock()
 	}
 	lease.busy, lease.corrected = true, true
-	return true, false
+	if lease.call == nil { // served from memory, and used for the first time
+		return lease.currentCall(), false
+	}
+	return lease.call, false
 }
 
 // endServed ends a lease that was served from memory and never corrected, because there is nothing to write,
@@ -154,14 +157,14 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 			seen.reportEnd(caller, err) // once endCorrection has released the lock
 		}
 	}()
-	switch begun, over := lease.beginCorrection(ctx, change.soon); {
+	c, over := lease.beginCorrection(ctx, change.soon)
+	switch {
 	case over:
 		return change.ended == nil, change.ended
-	case !begun:
+	case c == nil:
 		return false, &UnavailableError{Op: "correct a lease while another correction of it is in flight", Err: ctx.Err()}
 	}
 	defer lease.endCorrection()
-	c := lease.currentCall()
 	target, reason := c.Target(ctx, change.target, change.ends, &lease.mu)
 	if reason != nil {
 		return false, errorOf(lease.limiter.repo.layout, reason)
@@ -278,13 +281,14 @@ func (lease *Lease) Consume(ctx context.Context, amounts Amounts) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	switch begun, over := lease.beginCorrection(ctx, false); {
+	c, over := lease.beginCorrection(ctx, false)
+	switch {
 	case over:
 		return ErrLeaseEnded
-	case !begun:
+	case c == nil:
 		return ctx.Err()
 	}
-	c, l := lease.currentCall(), lease.limiter
+	l := lease.limiter
 	var seen *observedCorrection
 	if l.reports.Corrected != nil {
 		seen = l.reports.observeCorrection(observe.CorrectionConsume, c)
@@ -356,7 +360,7 @@ func (lease *Lease) Rollback(ctx context.Context) error {
 // checkUsable returns a *ValidationError for a lease that no acquire returned, and for a nil context; nil
 // otherwise, also for an ended lease.
 func (lease *Lease) checkUsable(ctx context.Context) error {
-	if !lease.made() {
+	if lease == nil || lease.limiter == nil {
 		return invalid("lease", "is nil; check the error of Acquire before using the lease")
 	}
 	if ctx == nil {
