@@ -134,11 +134,29 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 	return nil
 }
 
-// makeRequest validates the input of a call and fills r. To a call without a parent it adds
-// Options.StrangersParent. It returns a *ValidationError for bad input, and ErrClosed if the limiter is closed.
+// makeRequest validates the input of a call and fills r, with the options applied. To a call without a parent it
+// adds Options.StrangersParent. It returns a *ValidationError for bad input, and ErrClosed if the limiter is
+// closed. With RepositoryOptions.Compatible it also refuses resources and limits that zae-limiter cannot read.
 func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
-	if *r, err = newRequest(entity, resource, amounts, opts, l.repo.readable); err != nil {
+	*r = call.Request{Entity: entity, Resource: resource, Amounts: amounts}
+	if reason := schema.CheckEntity(entity); reason != "" {
+		return invalid("entity", "%s", reason)
+	}
+	if reason := schema.CheckResource(resource); reason != "" {
+		return invalid("resource", "%s", reason)
+	}
+	if err = checkAmounts(amounts, false); err != nil {
 		return err
+	}
+	if len(opts) > 0 {
+		if r.Options, err = applyOptions(opts, entity); err != nil {
+			return err
+		}
+	}
+	if l.repo.readable {
+		if err = shared.CheckCompatible(resource, "WithLimits", r.Limits); err != nil {
+			return err
+		}
 	}
 	if l.strangers != nil {
 		r.Given = addStrangersParent(r.Given, l.strangers)
@@ -174,40 +192,6 @@ func addStrangersParent(g, strangers *call.Given) *call.Given {
 		g.Parent = strangers.Parent // g belongs to this call alone
 	}
 	return g
-}
-
-// newRequest returns the request of a call with its options applied. It returns a *ValidationError for bad
-// input. With compatible it also refuses resources and limits that zae-limiter cannot read.
-func newRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
-	r := call.Request{Entity: entity, Resource: resource, Amounts: amounts}
-	if reason := schema.CheckEntity(entity); reason != "" {
-		return r, invalid("entity", "%s", reason)
-	}
-	if reason := schema.CheckResource(resource); reason != "" {
-		return r, invalid("resource", "%s", reason)
-	}
-	if err := checkAmounts(amounts, false); err != nil {
-		return r, err
-	}
-	var err error
-	if len(opts) > 0 {
-		r.Options, err = applyOptions(opts, entity)
-	}
-	if err == nil && compatible {
-		err = shared.CheckCompatible(resource, "WithLimits", r.Limits)
-	}
-	return r, err
-}
-
-// newReadRequest returns the request of a call that writes nothing, and a *ValidationError for bad input. Its
-// checks are those of newRequest, but the amounts may be empty.
-func newReadRequest(entity, resource string, amounts Amounts, opts []AcquireOption, compatible bool) (call.Request, error) {
-	if len(amounts) > 0 {
-		return newRequest(entity, resource, amounts, opts, compatible)
-	}
-	r, err := newRequest(entity, resource, Amounts{"any": 0}, opts, compatible)
-	r.Amounts = nil
-	return r, err
 }
 
 // checkUsable returns a *ValidationError for a limiter that New did not make, and for a nil context. It returns

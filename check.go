@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/dynalimit/dynalimit/internal/call"
 )
 
 // Report is the result of a dry run of Acquire. It is a plain value.
@@ -36,15 +38,16 @@ func (l *RateLimiter) Check(ctx context.Context, entity, resource string, amount
 	if err := l.checkUsable(ctx); err != nil {
 		return nil, err
 	}
-	r, err := newReadRequest(entity, resource, amounts, opts, l.repo.readable)
-	if err != nil {
+	asked := amounts
+	if len(asked) == 0 { // a dry run needs no amounts
+		asked = Amounts{"any": 0}
+	}
+	var r call.Request
+	if err := l.makeRequest(&r, entity, resource, asked, opts); err != nil {
 		return nil, err
 	}
-	if l.strangers != nil {
-		r.Given = addStrangersParent(r.Given, l.strangers)
-	}
-	if l.closed.Load() {
-		return nil, ErrClosed
+	if len(amounts) == 0 {
+		r.Amounts = nil
 	}
 	seen, err := l.desk.Inspect(ctx, &r)
 	if err != nil {

@@ -27,6 +27,7 @@
 package dynalimit
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -197,7 +198,7 @@ func (l *RateLimiter) Pause(ctx context.Context, entity, resource string, d time
 	if err := l.checkUsable(ctx); err != nil {
 		return err
 	}
-	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
+	if err := cmp.Or(checkEntityID("entity", entity), checkResource(resource)); err != nil {
 		return err
 	}
 	if d <= 0 {
@@ -232,7 +233,7 @@ func (l *RateLimiter) Resume(ctx context.Context, entity, resource, why string) 
 	if err := l.checkUsable(ctx); err != nil {
 		return err
 	}
-	if _, err := newReadRequest(entity, resource, nil, nil, false); err != nil {
+	if err := cmp.Or(checkEntityID("entity", entity), checkResource(resource)); err != nil {
 		return err
 	}
 	at := l.desk.Lanes.Of(entity, resource)
