@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
 	"github.com/dynalimit/dynalimit/internal/bucket"
 )
 
@@ -125,16 +123,8 @@ const opSize = 9
 
 // WriteIDOf returns b, the content of an op slot, as a WriteID. It cuts b to 9 bytes.
 func WriteIDOf(b []byte) (id WriteID) {
-	id.setFrom(Bytes(b))
+	id.size = uint8(copy(id.bytes[:], b)) //nolint:gosec // at most opSize
 	return id
-}
-
-// setFrom copies the id out of a binary attribute. It keeps only the first 9 bytes, and leaves id as it is for
-// an absent attribute or another type.
-func (id *WriteID) setFrom(attr types.AttributeValue) {
-	if v, ok := attr.(*types.AttributeValueMemberB); ok {
-		id.size = uint8(copy(id.bytes[:], v.Value)) //nolint:gosec // at most opSize
-	}
 }
 
 // Bytes returns the id as a slice of id's own memory, to be read only; nil without an id.
@@ -214,7 +204,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.Fingerprint = d.bytes(attrFingerprint)
 	m.Incarnation = d.bytes(attrIncarnation)
 	for i, attr := range opAttrs {
-		if m.ops[i].setFrom(item[attr]); i == slot {
+		if m.ops[i].size = uint8(copy(m.ops[i].bytes[:], d.bytes(attr))); i == slot { //nolint:gosec // at most opSize
 			m.Op = m.ops[i]
 		}
 	}
