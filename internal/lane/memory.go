@@ -137,7 +137,7 @@ func (m *Memory) NoteWriters(w *plan.Write, v ddb.Verdict, image *schema.Image) 
 // lines. After a refill by hand the image is stale at once; mu must be held.
 func (m *Memory) replace(image *schema.Image, asked Asked, now int64) {
 	m.sight.replace(image, asked, now, m.access.Tick)
-	if image != nil && (image.PausedUntil() != 0 || m.Pause.known.Load() != nil) {
+	if image != nil && (image.HasPause || m.Pause.known.Load() != nil) {
 		m.Pause.learn(image.PausedUntil(), m.access.NowMS)
 	}
 	if m.sight.refilled {

@@ -80,6 +80,8 @@ type Image struct {
 	// Op is the id of the last write by a client of the reader's slot. ops are the ids of all slots.
 	Op  WriteID
 	ops [OpSlots]WriteID
+	// HasPause means that PausedUntil is not 0.
+	HasPause bool
 	// size is about the size of the item in bytes; 0 for an image without quotas, or one that was computed.
 	size uint16
 	// Notes are the notes of waiters; nil without one.
@@ -196,7 +198,7 @@ func (r *LimitSets) DecodeBucket(item Item, hint *LimitSet, slot int) (*Image, e
 	m.ConfigRead, _ = d.number(attrConfigRead)
 	m.TTL, _ = d.number(TTL)
 	if until, paused := d.number(attrPause); paused {
-		m.paused = instantOf(until)
+		m.paused, m.HasPause = instantOf(until), until != 0
 	}
 	if item[attrWaiterNote] != nil || item[attrBatchNote] != nil {
 		m.Notes = &Notes{noteOf(item[attrWaiterNote]), noteOf(item[attrBatchNote])}
