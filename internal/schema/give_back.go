@@ -20,14 +20,23 @@ func (g *GiveBack) Statement() Statement {
 	if g.Set == nil {
 		return g.buildStatement()
 	}
-	var shape [96]byte
+	var shapeRoom [96]byte
 	var room [32]operand
-	return g.Set.texts.textOf(g.Set, g.shape(shape[:0]), g).withValues(g.operands(room[:0]))
+	shape, operands := g.encode(shapeRoom[:0], room[:0])
+	return g.Set.texts.textOf(g.Set, shape, g).withValues(operands)
 }
 
-// operands appends the values of the statement to o, in the order in which buildStatement adds them, and
-// returns the longer slice.
-func (g *GiveBack) operands(o []operand) []operand {
+// encode appends to shape the properties that decide the text, apart from the set. Its first byte differs from that of
+// every spend's shape, which is a slot. It appends the values to o, in the order in which buildStatement adds them. It
+// returns both longer slices.
+func (g *GiveBack) encode(shape []byte, o []operand) ([]byte, []operand) {
+	flag := func(set bool, bit byte) byte {
+		if set {
+			return bit
+		}
+		return 0
+	}
+	shape = append(shape, 0xff, byte(g.Op.Slot), byte(g.Op.Rule), flag(g.Incarnation != nil, 1))
 	o = append(o, operand{bytes: g.Op.ID})
 	if g.Op.Rule != OpAny {
 		o = append(o, operand{bytes: g.Op.required()})
@@ -37,6 +46,8 @@ func (g *GiveBack) operands(o []operand) []operand {
 	}
 	for i := range g.Limits {
 		c := &g.Limits[i]
+		shape = append(shape, byte(c.Place>>8), byte(c.Place), flag(c.Add != 0, 1)|flag(c.Quota, 2)|flag(c.SameLife, 4)|
+			flag(c.Window != 0 && c.Window.Life() != 0, 8)|flag(c.HasLow, 16)|flag(c.Passed != 0, 32))
 		if c.Add != 0 {
 			o = append(o, operand{number: c.Add})
 		}
@@ -54,25 +65,7 @@ func (g *GiveBack) operands(o []operand) []operand {
 			o = append(o, operand{number: c.Passed})
 		}
 	}
-	return o
-}
-
-// shape appends to b the properties of a give-back that decide its text, apart from the set, and returns the
-// longer slice. Its first byte differs from that of every spend's shape, which is a slot.
-func (g *GiveBack) shape(b []byte) []byte {
-	flag := func(set bool, bit byte) byte {
-		if set {
-			return bit
-		}
-		return 0
-	}
-	b = append(b, 0xff, byte(g.Op.Slot), byte(g.Op.Rule), flag(g.Incarnation != nil, 1))
-	for i := range g.Limits {
-		c := &g.Limits[i]
-		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.Add != 0, 1)|flag(c.Quota, 2)|flag(c.SameLife, 4)|
-			flag(c.Window != 0 && c.Window.Life() != 0, 8)|flag(c.HasLow, 16)|flag(c.Passed != 0, 32))
-	}
-	return b
+	return shape, o
 }
 
 // text returns the update, condition and names of a give-back for the cache, with placeholders in the place of

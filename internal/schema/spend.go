@@ -25,12 +25,13 @@ type Spend struct {
 // Statement returns the conditional update, with the conditions that Spend names. Its text comes from a cache,
 // except for a spend of slots. The Names are shared, so callers must not change them.
 func (s *Spend) Statement() Statement {
-	var shape [96]byte
+	var shapeRoom [96]byte
 	var room [32]operand
+	shape, operands := s.encode(shapeRoom[:0], room[:0])
 	if s.Seen.Set.Slots && s.movesSlots() { // the names of epochs change all the time
-		return s.text().withValues(s.operands(room[:0]))
+		return s.text().withValues(operands)
 	}
-	return s.Seen.Set.texts.textOf(s.Seen.Set, s.shape(shape[:0]), s).withValues(s.operands(room[:0]))
+	return s.Seen.Set.texts.textOf(s.Seen.Set, shape, s).withValues(operands)
 }
 
 // movesSlots reports whether the write changes a limit of calls in flight.
@@ -38,23 +39,34 @@ func (s *Spend) movesSlots() bool {
 	return slices.ContainsFunc(s.Limits, func(c Change) bool { return c.Slots != nil })
 }
 
-// operands appends the values of the statement to o, in the order of the placeholders that text makes, and
-// returns the longer slice.
-func (s *Spend) operands(o []operand) []operand {
+// encode appends to shape the properties that decide the text, apart from the set: the options of the write,
+// then each limit with its form. It appends the values to o, in the order of the placeholders that text makes. It
+// returns both longer slices. The shape lacks the limits of calls in flight, whose texts are not cached.
+func (s *Spend) encode(shape []byte, o []operand) ([]byte, []operand) {
+	flag := func(set bool, bit byte) byte {
+		if set {
+			return bit
+		}
+		return 0
+	}
+	notes, ofIncarnation := byte(0), s.Backs && s.Seen.Incarnation != nil
 	o = append(o, operand{bytes: s.Op.ID})
 	for i := range s.Notes {
+		notes |= 16 << flag(s.Notes[i].Batch, 1)
 		o = append(o, operand{bytes: s.Notes[i].Note})
 	}
 	if s.Op.Rule != OpAny {
 		o = append(o, operand{bytes: s.Op.required()})
 	}
 	o = append(o, operand{number: s.Seen.Refilled}, operand{bytes: s.Seen.Fingerprint})
-	if s.Backs && s.Seen.Incarnation != nil {
+	if ofIncarnation {
 		o = append(o, operand{bytes: s.Seen.Incarnation})
 	}
 	if s.TTL > 0 {
 		o = append(o, operand{number: s.TTL})
 	}
+	shape = append(shape, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
+		flag(s.Backs, 4)|flag(ofIncarnation, 8)|notes)
 	for i := range s.Limits {
 		c := &s.Limits[i]
 		seen, tokens := &s.Seen.Limits[c.Place], c.Add
@@ -81,31 +93,10 @@ func (s *Spend) operands(o []operand) []operand {
 		if !c.Full && !c.Quota {
 			o = append(o, operand{number: c.High})
 		}
+		shape = append(shape, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|
+			flag(c.SameLife, 8)|flag(seen.Life > 0, 16)) // an item of 400 KB has fewer than 2^16
 	}
-	return o
-}
-
-// shape appends to b the properties of a spend that decide its text, apart from the set, and returns the longer
-// slice. These are the options of the write, then each limit with its form.
-func (s *Spend) shape(b []byte) []byte {
-	flag := func(set bool, bit byte) byte {
-		if set {
-			return bit
-		}
-		return 0
-	}
-	notes := byte(0)
-	for i := range s.Notes {
-		notes |= 16 << flag(s.Notes[i].Batch, 1)
-	}
-	b = append(b, byte(s.Op.Slot), byte(s.Op.Rule), flag(s.LaterRefill, 1)|flag(s.TTL > 0, 2)|
-		flag(s.Backs, 4)|flag(s.Backs && s.Seen.Incarnation != nil, 8)|notes)
-	for i := range s.Limits {
-		c := &s.Limits[i]
-		b = append(b, byte(c.Place>>8), byte(c.Place), flag(c.HasLow, 1)|flag(c.Full, 2)|flag(c.Passed != 0, 4)|
-			flag(c.SameLife, 8)|flag(s.Seen.Limits[c.Place].Life > 0, 16)) // an item of 400 KB has fewer than 2^16
-	}
-	return b
+	return shape, o
 }
 
 // slotsOperands appends the values of a limit of calls in flight to o, and returns the longer slice. They are

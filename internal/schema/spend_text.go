@@ -1,6 +1,6 @@
 package schema
 
-// text builds the text of a spend. Its placeholders are in the order in which operands returns the values.
+// text builds the text of a spend. Its placeholders are in the order in which encode returns the values.
 func (s *Spend) text() *statementText {
 	b := newStatementBuilder()
 	text := &statementText{}
@@ -55,7 +55,7 @@ func (s *Spend) text() *statementText {
 }
 
 // addText adds one limit's changes and conditions to the text of a spend, by its kind: token bucket, quota or
-// slots. It calls take for the placeholder of each value, in the order of Spend.operands.
+// slots. It calls take for the placeholder of each value, in the order of Spend.encode.
 func (c *Change) addText(b *statementBuilder, a limitAttrs, take func() string) {
 	if c.Quota {
 		c.quotaText(b, a, take)
