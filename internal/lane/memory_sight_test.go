@@ -104,8 +104,9 @@ func TestRefusedWriteTookNothing(t *testing.T) {
 		l.Memory.learnRead(before, l.owner.Ask())
 		after := imageOf(cfg, 49*token, l.owner.NowMS())
 		after.Set, after.Limits[0].Consumed = before.Set, token
-		var ours plan.Rows
-		NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
+		take := NewTake(t.Context(), oneToken, cfg)
+		ours := plan.Rows(nil).With(&take.Ask)
+		take.AddTo(ours)
 		w := turnOf(l, plan.View{Config: cfg}, NewTake(t.Context(), oneToken, cfg))
 		w.write.Kind, w.rows = plan.GiveBack, ours
 		l.recordAnswer(w, Answer{Verdict: verdict, Seen: true, Image: after})
@@ -118,8 +119,9 @@ func TestLearningOfNobodyMakesNoGarbage(t *testing.T) {
 	cfg := rpmOf(100)
 	image := imageOf(cfg, 50*token, 0)
 	v := plan.View{Image: image, Config: cfg}
-	var ours plan.Rows
-	NewTake(t.Context(), oneToken, cfg).AddTo(&ours)
+	take := NewTake(t.Context(), oneToken, cfg)
+	ours := plan.Rows(nil).With(&take.Ask)
+	take.AddTo(ours)
 	w, s := v.Plan(ours, plan.Rules{}), sight{}
 	assert.Zero(t, testing.AllocsPerRun(100, func() { s.learnCrowding(&w, true, image, 0) }))
 }

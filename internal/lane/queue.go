@@ -206,7 +206,8 @@ func limitAdjusts(adjusts []*Op) (carried, later []*Op) {
 		if i > 0 && (sums.Overflows(o.Amounts) || sums.OfOtherWindows(o.Amounts)) {
 			return adjusts[:i], adjusts[i:]
 		}
-		o.AddTo(&sums)
+		sums = sums.With(&o.Ask)
+		o.AddTo(sums)
 	}
 	return adjusts, nil
 }

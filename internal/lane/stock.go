@@ -209,7 +209,8 @@ func (k *stock) stop() {
 func (k *stock) learnLanded(carried []*Op, before, after *schema.Image, now int64) {
 	var own plan.Rows
 	for _, o := range carried {
-		o.AddTo(&own)
+		own = own.With(&o.Ask)
+		o.AddTo(own)
 		if o.Take && !o.Prefetch {
 			k.parcels.CountAdmitted(o.Amounts, now)
 		}

@@ -62,7 +62,7 @@ func Decide(v View, asks []*Ask, room Rows, rules Rules) Decision {
 // write. It gives takes that debit ahead no fate and only marks that there are some. room is space for the
 // rows.
 func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
-	d := Decision{View: v, Rows: v.rowsOf(asks, room)}
+	d := Decision{View: v, Rows: v.Rows(room.With(asks...), nil)}
 	ahead := d.Rows // with the amounts of deferred takes
 	deferred := false
 	for i, a := range asks {
@@ -77,7 +77,7 @@ func Admit(v View, asks []*Ask, room Rows, rules Rules) Decision {
 			d.carryAsk(a)
 		}
 		if deferred && (a.Fate == Carried || a.Fate == Deferred) {
-			a.AddTo(&ahead)
+			a.AddTo(ahead)
 		}
 	}
 	return d
@@ -128,7 +128,7 @@ func (d *Decision) carryAsk(a *Ask) {
 		d.interactive = d.interactive || !a.Batch
 	}
 	d.refusals = max(d.refusals, a.Refusals)
-	a.AddTo(&d.Rows)
+	a.AddTo(d.Rows)
 }
 
 // admitAhead sets the fates of the takes that debit ahead of calls, and carries the admitted ones. It admits

@@ -24,15 +24,28 @@ type Rows []Row
 func (rows *Rows) At(name string) *Row {
 	r := rows.find(name)
 	if r == nil {
-		*rows = rows.with(name)
+		*rows = rows.withLimit(name)
 		r = rows.find(name)
 	}
 	return r
 }
 
-// with returns the rows with one of a limit, without facts if it is new, and may change their array. It takes
+// With returns the rows, completed by one without facts for each limit of the asks, and may change their array.
+func (rows Rows) With(asks ...*Ask) Rows {
+	for _, a := range asks {
+		for _, one := range a.Amounts {
+			rows = rows.withLimit(one.Name)
+		}
+		for _, one := range a.Late {
+			rows = rows.withLimit(one.Name)
+		}
+	}
+	return rows
+}
+
+// withLimit returns the rows with one of a limit, without facts if it is new, and may change their array. It takes
 // no pointer, so that rows on the stack stay there.
-func (rows Rows) with(name string) Rows {
+func (rows Rows) withLimit(name string) Rows {
 	i := 0
 	for i < len(rows) && rows[i].Name < name { // there are few, so this is faster than a binary search
 		i++
@@ -74,7 +87,7 @@ func (rows Rows) find(name string) *Row {
 // facts of all. It does not add the amounts to the sums.
 func (v View) Rows(rows Rows, amounts []Signed) Rows {
 	for _, a := range amounts {
-		rows = rows.with(a.Name)
+		rows = rows.withLimit(a.Name)
 	}
 	if v.InFlight != nil {
 		rows = v.withInFlight(rows)
@@ -147,34 +160,20 @@ const (
 // Sums returns rows with their facts and with the sums of the asks, as if the write carried all of them. room
 // is space for the rows.
 func (v View) Sums(asks []*Ask, room Rows) Rows {
-	rows := v.rowsOf(asks, room)
+	rows := v.Rows(room.With(asks...), nil)
 	for _, a := range asks {
-		a.AddTo(&rows)
+		a.AddTo(rows)
 	}
 	return rows
 }
 
-// rowsOf returns rows, completed by one with sums of 0 for each limit of the asks, and sets the facts of all.
-// It reuses the space of rows.
-func (v View) rowsOf(asks []*Ask, rows Rows) Rows {
-	for _, a := range asks {
-		for _, one := range a.Amounts {
-			rows = rows.with(one.Name)
-		}
-		for _, one := range a.Late {
-			rows = rows.with(one.Name)
-		}
-	}
-	return v.Rows(rows, nil)
-}
-
 // AddTo adds the amounts of the ask to the sums of rows, without give-backs that are dropped. Of a take,
 // amounts in Down go to the counter alone, and those in Unbound count as adjusts. A batch take sets the row's
-// Keep to the reserve.
-func (a *Ask) AddTo(rows *Rows) {
+// Keep to the reserve. The rows must include the limits (see With).
+func (a *Ask) AddTo(rows Rows) {
 	if !a.RefundDropped {
 		for _, one := range a.Late {
-			at := rows.At(one.Name)
+			at := rows.find(one.Name)
 			at.Late += one.Amount
 			at.AddPassed(one)
 		}
@@ -183,7 +182,7 @@ func (a *Ask) AddTo(rows *Rows) {
 		if !a.Take && one.Amount <= 0 && a.RefundDropped {
 			continue
 		}
-		at := rows.At(one.Name)
+		at := rows.find(one.Name)
 		if one.Passed != 0 {
 			at.AddPassed(one)
 		}
@@ -342,7 +341,7 @@ type Precedence struct {
 func (v View) withInFlight(rows Rows) Rows {
 	for _, l := range v.InFlight.Limits {
 		if v.Image.HasLimit(l.Name) || v.Config.Index(l.Name) >= 0 && (v.Adopt || v.Image == nil) {
-			rows = rows.with(l.Name)
+			rows = rows.withLimit(l.Name)
 		}
 	}
 	return rows
