@@ -166,10 +166,11 @@ func roomView(st Standing, l schema.Stored) View {
 
 // roomOf is what a take of a limit may use after back has been given back.
 func roomOf(v View, name string, back int64) (room int64, known bool) {
-	r := v.rowOf(nil, name)
-	if r.Back = back; r.was != nil {
-		r.Window = r.was.WindowID()
+	r, window := v.rowOf(nil, name), bucket.WindowID(0)
+	if r.was != nil {
+		window = r.was.WindowID()
 	}
+	r.GiveBack(back, window)
 	return r.room(), r.known
 }
 

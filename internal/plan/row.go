@@ -58,7 +58,9 @@ type facts struct {
 	window int64
 	// was is the limit in the image; nil if the bucket does not have it. Give-backs of another window or life
 	// go to the counter alone.
-	was     *schema.Stored
+	was *schema.Stored
+	// back is the part of the sum Back that goes to the tokens: all of it, or nothing. See GiveBack.
+	back    int64
 	maxDebt int64
 	// reserve is the configured reserve; see bucket.Rate.ReserveOf.
 	reserve int64
@@ -152,22 +154,9 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 	}
 }
 
-// back returns the amount given back to the tokens, in millitokens. It is 0 if the window or the life of the
-// give-back has ended, and for slots.
-func (r *Row) back() int64 {
-	if r.Back == 0 || r.stored && (r.ended || r.Window != r.was.WindowID() || r.moves != nil) {
-		return 0
-	}
-	return r.Back
-}
-
-// late returns the amount that goes to the counter only, in millitokens. Give-backs of an ended window lower
-// it.
-func (r *Row) late() int64 { return r.Late - r.Back + r.back() }
-
 // room returns the tokens that all takes of the write may use together, give-backs included, at most r.most; in
 // millitokens. It does not subtract the takes.
-func (r *Row) room() int64 { return min(r.most, r.level+r.back()) }
+func (r *Row) room() int64 { return min(r.most, r.level+r.back) }
 
 // out returns the sum of the takes and adjusts, which the write takes from the tokens, in millitokens.
 func (r *Row) out() int64 { return r.Take + r.Adjust }
@@ -189,9 +178,9 @@ func (r *Row) AddPassed(a Signed) {
 	r.PassedBack += max(0, -a.Passed)
 }
 
-// GiveBack adds an amount to give back to a window. In a closed window the amount comes off the counter alone;
-// slots are ignored, because the moves give them back. One write gives back to one window of a limit (see
-// OfOtherWindows).
+// GiveBack adds an amount to give back to a window. In a closed window, or one that ends before the write, the
+// amount comes off the counter alone; slots are ignored, because the moves give them back. One write gives back
+// to one window of a limit (see OfOtherWindows).
 func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 	switch {
 	case window == 0: // of a token bucket
@@ -202,6 +191,9 @@ func (r *Row) GiveBack(amount int64, window bucket.WindowID) {
 		return
 	}
 	r.Back, r.Window = r.Back+amount, window
+	if !r.stored || !r.ended && window == r.was.WindowID() && r.moves == nil {
+		r.back = r.Back
+	}
 }
 
 // isZero reports whether the write leaves the limit alone: all its sums are 0, and it moves no slots.
@@ -216,7 +208,7 @@ func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
 	if seen && !r.stored || r.moves != nil {
 		return c, false
 	}
-	back, late := r.back(), r.late()
+	back, late := r.back, r.Late-r.Back+r.back // an ended window's give-backs lower the counter alone
 	c = schema.Change{
 		Name: r.Name, Place: r.place, Quota: r.quota || !seen && r.Window.IsQuota(), SameLife: back > 0, Update: bucket.Update{Add: back},
 		Consumed: late - back, Passed: -r.PassedBack, Window: r.Window,
@@ -238,7 +230,7 @@ func (r *Row) decideChange(w bucket.Way) change {
 	if r.moves != nil {
 		return r.slotsChange()
 	}
-	c := change{back: r.back(), out: r.out()}
+	c := change{back: r.back, out: r.out()}
 	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
 	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
 	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust, Keep: r.Keep}

@@ -93,7 +93,10 @@ func (v View) Rows(rows Rows, amounts []Signed) Rows {
 		rows = v.withInFlight(rows)
 	}
 	for i := range rows {
-		v.setFacts(&rows[i])
+		r := &rows[i]
+		if v.setFacts(r); r.Back != 0 { // summed before the facts
+			r.GiveBack(0, r.Window)
+		}
 	}
 	return rows
 }
@@ -216,7 +219,7 @@ func (rows Rows) Taken() (taken Rows) {
 	for i := range rows {
 		at := taken.At(rows[i].Name)
 		at.Take += rows[i].out()
-		at.Back += rows[i].back() // first, and a full bucket holds no more
+		at.Back += rows[i].back // first, and a full bucket holds no more
 	}
 	return taken
 }

@@ -155,7 +155,7 @@ func (rows Rows) IdleTime(batch bool) float64 {
 		switch {
 		case r.Take == 0 || !r.stored || r.shadow:
 		case r.moves == nil:
-			idle = min(idle, float64(r.level+r.back()-r.out()-kept)*refillTime(r.state.Rate))
+			idle = min(idle, float64(r.level+r.back-r.out()-kept)*refillTime(r.state.Rate))
 		case r.level-kept <= r.out():
 			idle = min(idle, 0)
 		}
