@@ -458,7 +458,7 @@ func (t *decision) planGiveBack(sure func() int64) bool {
 	}
 	v.Now = plan.DecidedAt(v.Image, v.Config, sure, t.now)
 	var room [8]*plan.Ask
-	rows := v.Sums(asksOf(room[:0], t.adjusts), t.room[:0])
+	rows := v.GiveBackRows(asksOf(room[:0], t.adjusts), t.room[:0])
 	for i := range rows {
 		if l, ok := rows[i].GivenBack(t.known.known); ok {
 			g.Limits = append(g.Limits, l)

@@ -93,7 +93,9 @@ func (v View) setFacts(r *Row) {
 		v.setSpecialFacts(r, l)
 		return
 	}
-	v.setBucketFacts(r)
+	if !v.noLevels {
+		v.setBucketFacts(r)
+	}
 }
 
 // setBucketFacts sets the facts of a token bucket: its credit, and the level with it, at most the burst. A

@@ -160,9 +160,10 @@ const (
 	NotAhead             // it would debit scarce tokens ahead of calls
 )
 
-// Sums returns rows with their facts and with the sums of the asks, as if the write carried all of them. room
-// is space for the rows.
-func (v View) Sums(asks []*Ask, room Rows) Rows {
+// GiveBackRows returns rows for a write that only gives back: with the sums of the asks and with their facts,
+// but without the levels of token buckets. room is space for the rows.
+func (v View) GiveBackRows(asks []*Ask, room Rows) Rows {
+	v.noLevels = true
 	rows := v.Rows(room.With(asks...), nil)
 	for _, a := range asks {
 		a.AddTo(rows)
