@@ -375,7 +375,7 @@ func (rows Rows) areTight(amounts []Signed) bool {
 // Shared reports whether another process took or gave back tokens between two images. The writes of ours landed
 // between them. It is also true if the incarnation or the set of limits differs, and false if before is nil.
 func Shared(before, after *schema.Image, ours Rows) bool {
-	if before == nil || after == nil || before.Set != after.Set || string(before.IncarnationID()) != string(after.IncarnationID()) {
+	if before == nil || after == nil || before.Set != after.Set || string(before.Incarnation) != string(after.Incarnation) {
 		return before != nil
 	}
 	for i, name := range after.Set.Names {
