@@ -21,7 +21,8 @@ func (v View) planClaim(rows Rows, others Crowding) Write {
 	if v.Adopt {
 		for j := range v.Config.Limits {
 			if r := v.rowOf(rows, v.Config.Limits[j].Name); r.place < 0 {
-				b.addLimit(r, r.level-r.out(), r.out()+max(0, r.Late), r.PassedOn) // full
+				out := r.Take + r.Adjust
+				b.addLimit(r, r.level-out, out+max(0, r.Late), r.PassedOn) // full
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case l.Ghost:
 	case r.replaced: // one of the other kind takes its place
 		b.removeLimit(schema.ReplaceLimit, l, r)
-		b.addLimit(r, r.level-r.out(), bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
+		b.addLimit(r, r.level-r.Take-r.Adjust, bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
 	case unconfigured && r.isZero() && r.room() >= l.Burst && (r.moves == nil || l.Tokens >= l.Burst) && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
 		b.removeLimit(schema.RemoveLimit, l, r)
 	default:
@@ -138,10 +139,10 @@ func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	if r.to.Rate.Period <= 0 || l.Period < 0 || l.IsSlots() { // half a quota, half a token bucket: make it again
 		b.removeLimit(schema.RemoveGhost, l, r)
-		b.addLimit(r, min(r.most, r.level)-r.out(), r.Consumed(), r.Passed())
+		b.addLimit(r, min(r.most, r.level)-r.Take-r.Adjust, r.Consumed(), r.Passed())
 		return
 	}
-	level := r.room() - r.out()
+	level := r.room() - r.Take - r.Adjust
 	b.coverFill(r.to.Rate, level)
 	c := schema.NewLimit(r.to, level, r.Consumed())
 	c.Kind, c.Place, c.Passed, c.Window = schema.AdoptGhost, r.place, r.Passed(), bucket.InLife(l.Life, 0)

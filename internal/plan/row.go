@@ -160,9 +160,6 @@ func (v View) setSpecialFacts(r *Row, l *schema.Stored) {
 // millitokens. It does not subtract the takes.
 func (r *Row) room() int64 { return min(r.most, r.level+r.back) }
 
-// out returns the sum of the takes and adjusts, which the write takes from the tokens, in millitokens.
-func (r *Row) out() int64 { return r.Take + r.Adjust }
-
 // Consumed returns the change of the limit's counter, in millitokens. Slots have no counter.
 func (r *Row) Consumed() int64 {
 	if r.moves != nil {
@@ -232,7 +229,7 @@ func (r *Row) decideChange(w bucket.Way) change {
 	if r.moves != nil {
 		return r.slotsChange()
 	}
-	c := change{back: r.back, out: r.out()}
+	c := change{back: r.back, out: r.Take + r.Adjust}
 	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
 	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
 	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust, Keep: r.Keep}
@@ -304,9 +301,9 @@ func (v View) setAddedSlots(r *Row) {
 // different processes commute. Only takes get a lower bound, so that they land only while enough slots are
 // free.
 func (r *Row) slotsChange() change {
-	c := change{out: r.out()}
+	c := change{out: r.Take + r.Adjust}
 	moves := *r.moves
-	moves.New = r.out()
+	moves.New = c.out
 	c.Name, c.Place, c.Slots = r.Name, r.place, &moves
 	c.Update = bucket.Update{Add: moves.Free() + r.opening.Change - moves.New, High: bucket.MaxTokens}
 	if r.Take > 0 {
@@ -322,7 +319,7 @@ func (r *Row) Moves() *bucket.Moves {
 		return nil
 	}
 	moves := *r.moves
-	moves.New = r.out()
+	moves.New = r.Take + r.Adjust
 	return &moves
 }
 

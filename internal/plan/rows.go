@@ -219,7 +219,7 @@ func (rows *Rows) Take(amounts []Signed) {
 func (rows Rows) Taken() (taken Rows) {
 	for i := range rows {
 		at := taken.At(rows[i].Name)
-		at.Take += rows[i].out()
+		at.Take += rows[i].Take + rows[i].Adjust
 		at.Back += rows[i].back // first, and a full bucket holds no more
 	}
 	return taken
@@ -282,7 +282,7 @@ func (rows Rows) isModest(amounts []Signed, halved int) bool {
 // is false for slots, and for a limit that the bucket lacks or has as a ghost.
 func (rows Rows) leaveHalf(amounts []Signed) bool {
 	for _, a := range amounts {
-		if r := rows.find(a.Name); !r.stored || r.moves != nil || r.room()-r.out()-a.Amount < r.state.Burst/2 {
+		if r := rows.find(a.Name); !r.stored || r.moves != nil || r.room()-r.Take-r.Adjust-a.Amount < r.state.Burst/2 {
 			return false
 		}
 	}

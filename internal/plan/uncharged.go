@@ -17,7 +17,7 @@ func (rows Rows) splitShadow(amounts []Signed) (fits, beyond []Signed) {
 		case !r.shadow:
 		case r.moves != nil: // every open call holds a slot
 			fits = append(fits, a)
-		case a.Amount <= r.room()-r.out():
+		case a.Amount <= r.room()-r.Take-r.Adjust:
 			fits = append(fits, a)
 		default:
 			beyond = append(beyond, a)

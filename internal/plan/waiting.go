@@ -155,8 +155,8 @@ func (rows Rows) IdleTime(batch bool) float64 {
 		switch {
 		case r.Take == 0 || !r.stored || r.shadow:
 		case r.moves == nil:
-			idle = min(idle, float64(r.level+r.back-r.out()-kept)*refillTime(r.state.Rate))
-		case r.level-kept <= r.out():
+			idle = min(idle, float64(r.level+r.back-r.Take-r.Adjust-kept)*refillTime(r.state.Rate))
+		case r.level-kept <= r.Take+r.Adjust:
 			idle = min(idle, 0)
 		}
 	}

@@ -144,14 +144,15 @@ func (v View) planCreate(rows Rows) Write {
 	for i := range v.Config.Limits {
 		l := &v.Config.Limits[i]
 		r := v.rowOf(rows, l.Name)
-		charged = charged || r.out() > 0 || r.Late > 0
+		out := r.Take + r.Adjust
+		charged = charged || out > 0 || r.Late > 0
 		if r.moves != nil {
 			charged = charged || r.moves.Again > 0
-			c.Limits[i] = r.newSlots(r.level - r.out())
+			c.Limits[i] = r.newSlots(r.level - out)
 			c.Limits[i].Window = bucket.InLife(0, r.window)
 			continue
 		}
-		n := schema.NewLimit(l, r.level-r.out(), r.out()+max(0, r.Late))
+		n := schema.NewLimit(l, r.level-out, out+max(0, r.Late))
 		if l.Rate.IsQuota() {
 			n.Put, n.Window = n.Put-chargedLate(l.Rate, r, v.Now), bucket.InLife(0, r.window)
 		}
