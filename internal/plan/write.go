@@ -279,22 +279,21 @@ func expiry(now, fill int64) int64 {
 // full before the item can be deleted. It gives a charge without a lower bound one: the deepest debt that the
 // expiry covers. ok is false if the expiry must move.
 func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool) {
-	if r.moves != nil {
+	ttl, fill := v.Image.TTL, int64(0) // fill is the time in ms until the limit is full
+	switch {
+	case r.moves != nil:
 		if !c.Slots.IsHolding() {
 			return 0, true
 		}
-		seconds = firstSecondAfter(v.Now, r.state.FillTime(0))
-		return seconds, v.Image.TTL == 0 || v.Image.TTL >= seconds
-	}
-	if c.out == 0 {
-		return 0, true // gives back: fuller sooner
-	}
-	rate, ttl := r.state.Rate, v.Image.TTL
-	if !c.HasLow {
-		if ttl == 0 {
-			return firstSecondAfter(v.Now, rate.FillTime(-c.levelAfter(r.state.Tokens))), true
-		}
-		covered := min(MaxDebt, rate.DebtCovered(ttl*1000-v.Now))
+		fill = r.state.FillTime(0)
+	case c.out == 0: // gives back: fuller sooner
+		return 0, true
+	case c.HasLow: // of the deepest debt
+		fill = r.state.FillTime(-c.levelAfter(c.Low))
+	case ttl == 0:
+		fill = r.state.FillTime(-c.levelAfter(r.state.Tokens))
+	default:
+		covered := min(MaxDebt, r.state.DebtCovered(ttl*1000-v.Now))
 		floor := c.lowestFor(covered)
 		if later {
 			floor = c.out - covered
@@ -305,15 +304,6 @@ func (v View) spendExpiry(r *Row, c *change, later bool) (seconds int64, ok bool
 		c.raiseLow(floor)
 		return ttl, true
 	}
-	seconds = firstSecondAfter(v.Now, rate.FillTime(max(0, -c.levelAfter(c.Low)))) // of the deepest debt
+	seconds = (v.Now + min(fill, maxTTLSeconds*1000) + 999) / 1000 // rounded up
 	return seconds, ttl == 0 || ttl >= seconds
-}
-
-// firstSecondAfter returns the first whole second at or after now + ms, in Unix seconds. now is in Unix ms, and
-// ms counts as 50 years at most.
-func firstSecondAfter(now, ms int64) int64 {
-	if ms > maxTTLSeconds*1000 {
-		ms = maxTTLSeconds * 1000
-	}
-	return (now + ms + 999) / 1000
 }
