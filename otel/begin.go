@@ -50,13 +50,13 @@ func (m *meter) beginResource(ctx context.Context, entity, resource string) {
 		return
 	}
 	for _, name := range []string{"granted", "degraded", "invalid", "failed"} {
-		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, outcomeKey.String(name))...))
+		m.outcomes.Add(ctx, 0, m.optionOf(entity, resource, outcomeKey.String(name)))
 	}
 	for _, o := range outcomes {
-		m.outcomes.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, outcomeKey.String(o.name))...))
+		m.outcomes.Add(ctx, 0, m.optionOf(entity, resource, outcomeKey.String(o.name)))
 	}
 	for _, why := range []observe.ThrottleCause{observe.WritesThrottled, observe.ReadsThrottled} {
-		m.pacings.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, causeKey.String(string(why)))...))
+		m.pacings.Add(ctx, 0, m.optionOf(entity, resource, causeKey.String(string(why))))
 	}
 }
 
@@ -69,7 +69,7 @@ func (m *meter) beginLimit(ctx context.Context, entity, resource, limit, unit st
 		return
 	}
 	for _, yes := range []bool{false, true} {
-		addAmount(ctx, m.overrun, m.overrunCost, unit, 0, m.labels.attributesOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes)))
+		addAmount(ctx, m.overrun, m.overrunCost, unit, 0, m.optionOf(entity, resource, limitKey.String(limit), shadowKey.Bool(yes)))
 	}
 }
 
@@ -85,7 +85,7 @@ func (m *meter) beginDenials(ctx context.Context, entity, resource, limit string
 	}
 	for _, yes := range []bool{false, true} {
 		for _, level := range levels {
-			m.denials.Add(ctx, 0, metric.WithAttributes(m.labels.attributesOf(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes))...))
+			m.denials.Add(ctx, 0, m.optionOf(entity, resource, limitKey.String(limit), levelKey.String(string(level)), memoryKey.Bool(yes)))
 		}
 	}
 	m.dropped.Add(ctx, 0, metric.WithAttributes(limitKey.String(limit)))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/dynalimit/dynalimit"
@@ -24,8 +23,9 @@ var (
 
 // meter measures the events of a limiter.
 type meter struct {
-	labels labels
-	begun  begun
+	labels  labels
+	begun   begun
+	options optionCache
 	// acquires, corrections, writes and loads are durations, waits those of denials.
 	acquires, corrections, writes, loads, waits metric.Float64Histogram
 	// granted, corrected, overrun and dropped are tokens.
@@ -113,14 +113,14 @@ func (m *meter) newObserver() observe.Observer {
 // 0.
 func (m *meter) recordAcquire(ctx context.Context, e observe.AcquireEnd) {
 	m.beginResource(ctx, e.EntityID, e.Resource)
-	m.outcomes.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)))...))
-	m.acquires.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)), memoryKey.Bool(e.FromMemory))...))
+	m.outcomes.Add(ctx, 1, m.optionOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded))))
+	m.acquires.Record(ctx, e.Duration.Seconds(), m.optionOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, outcomeOfGrant(e.Degraded)), memoryKey.Bool(e.FromMemory)))
 	if e.Err != nil {
 		return
 	}
 	for limit, tokens := range e.Amounts {
 		m.beginLimit(ctx, e.EntityID, e.Resource, limit, e.Units[limit])
-		addAmount(ctx, m.granted, m.grantedCost, e.Units[limit], tokens, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit)))
+		addAmount(ctx, m.granted, m.grantedCost, e.Units[limit], tokens, m.optionOf(e.EntityID, e.Resource, limitKey.String(limit)))
 	}
 }
 
@@ -129,12 +129,12 @@ const microsPerDollar = 1e6
 
 // addAmount adds an amount in whole tokens to the counter tokens. If the unit is USD, the amount is in
 // micro-dollars, and it adds dollars to the counter cost.
-func addAmount(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of []attribute.KeyValue) {
+func addAmount(ctx context.Context, tokens metric.Int64Counter, cost metric.Float64Counter, unit string, amount int64, of metric.MeasurementOption) {
 	if unit == dynalimit.USD {
-		cost.Add(ctx, float64(amount)/microsPerDollar, metric.WithAttributes(of...))
+		cost.Add(ctx, float64(amount)/microsPerDollar, of)
 		return
 	}
-	tokens.Add(ctx, amount, metric.WithAttributes(of...))
+	tokens.Add(ctx, amount, of)
 }
 
 // countDenial adds one to the denials of each limit that denied a call, after it began their counters at 0. It
@@ -143,10 +143,10 @@ func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 	for i := range e.Exceeded {
 		x := &e.Exceeded[i]
 		m.beginDenials(ctx, x.EntityID, x.Resource, x.Limit)
-		m.denials.Add(ctx, 1, metric.WithAttributes(m.labels.attributesOf(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory))...))
+		m.denials.Add(ctx, 1, m.optionOf(x.EntityID, x.Resource, limitKey.String(x.Limit), levelKey.String(string(x.Level)), memoryKey.Bool(e.FromMemory)))
 	}
 	if e.RetryAfter != dynalimit.Never {
-		m.waits.Record(ctx, e.RetryAfter.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource)...))
+		m.waits.Record(ctx, e.RetryAfter.Seconds(), m.optionOf(e.EntityID, e.Resource))
 	}
 }
 
@@ -154,34 +154,34 @@ func (m *meter) countDenial(ctx context.Context, e observe.Denial) {
 // given back, by limit, in tokens or dollars.
 func (m *meter) recordCorrection(ctx context.Context, e observe.Correction) {
 	kind := kindKey.String(string(e.Kind))
-	m.corrections.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeAttribute(e.Err, "done"))...))
+	m.corrections.Record(ctx, e.Duration.Seconds(), m.optionOf(e.EntityID, e.Resource, kind, outcomeAttribute(e.Err, "done")))
 	for limit, change := range e.Change {
 		direction := "charged"
 		if change < 0 {
 			direction, change = "given_back", -change
 		}
-		addAmount(ctx, m.corrected, m.correctedCost, e.Units[limit], change, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction)))
+		addAmount(ctx, m.corrected, m.correctedCost, e.Units[limit], change, m.optionOf(e.EntityID, e.Resource, limitKey.String(limit), kind, directionKey.String(direction)))
 	}
 }
 
 // countOverrun adds the tokens, or dollars, beyond a limit that denied nobody to the overrun counter.
 func (m *meter) countOverrun(e observe.Overrun) {
-	addAmount(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.labels.attributesOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
+	addAmount(context.Background(), m.overrun, m.overrunCost, e.Unit, e.Amount, m.optionOf(e.EntityID, e.Resource, limitKey.String(e.Limit), shadowKey.Bool(e.Shadow)))
 }
 
 // recordWrite records the duration of a bucket's write in seconds with its outcome, and adds its callers and
 // requests to their counters.
 func (m *meter) recordWrite(ctx context.Context, e observe.WriteEnd) {
 	kind := kindKey.String(string(e.Kind))
-	m.writes.Record(ctx, e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome))...))
-	of := metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, kind)...)
+	m.writes.Record(ctx, e.Duration.Seconds(), m.optionOf(e.EntityID, e.Resource, kind, outcomeKey.String(e.Outcome)))
+	of := m.optionOf(e.EntityID, e.Resource, kind)
 	m.callers.Add(ctx, int64(e.Callers), of)
 	m.requests.Add(ctx, int64(e.Tries), of)
 }
 
 // recordLoad records the duration of a configuration's read, in seconds, with its outcome.
 func (m *meter) recordLoad(e observe.ConfigLoad) {
-	m.loads.Record(context.Background(), e.Duration.Seconds(), metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, "done"))...))
+	m.loads.Record(context.Background(), e.Duration.Seconds(), m.optionOf(e.EntityID, e.Resource, outcomeAttribute(e.Err, "done")))
 }
 
 // countOutage counts the beginning of a table's outage. It ignores the end.
@@ -194,7 +194,7 @@ func (m *meter) countOutage(e observe.AvailabilityChange) {
 // countPacing counts the beginning of paced writes to a bucket. It ignores the end.
 func (m *meter) countPacing(e observe.PacingChange) {
 	if e.Paced {
-		m.pacings.Add(context.Background(), 1, metric.WithAttributes(m.labels.attributesOf(e.EntityID, e.Resource, causeKey.String(string(e.Why)))...))
+		m.pacings.Add(context.Background(), 1, m.optionOf(e.EntityID, e.Resource, causeKey.String(string(e.Why))))
 	}
 }
 

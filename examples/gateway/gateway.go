@@ -26,6 +26,7 @@ import (
 	"github.com/dynalimit/dynalimit/aggregator"
 	"github.com/dynalimit/dynalimit/console"
 	"github.com/dynalimit/dynalimit/httplimit"
+	"github.com/dynalimit/dynalimit/leanddb"
 	"github.com/dynalimit/dynalimit/llm"
 	"github.com/dynalimit/dynalimit/llm/llmhttp"
 	"github.com/dynalimit/dynalimit/otel"
@@ -58,7 +59,7 @@ type gateway struct {
 func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
 	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())))
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
-	g.repo = must(dynalimit.NewRepository(client, "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
+	g.repo = must(dynalimit.NewRepository(leanddb.New(client), "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
 	must(otel.Watch(meters, g.limiter, g.repo))
 	guard := must(llm.New(&llm.Options{Limiter: g.limiter, Limits: map[string]llm.Measure{"rpm": llm.Requests, "inflight": llm.InFlight, "tpm": llm.TotalTokens, "usd": llm.Cost(prices.CatalogList())}}))

@@ -80,6 +80,7 @@ func (c *Call) Degraded() bool {
 // used is the lease's amount of the limit, and uncharged the part of it that was counted and not charged, both
 // in millitokens. It skips levels that have not answered.
 func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
+	var b Balance // one for all, because each may keep it from the stack
 	for i := range c.levels {
 		lv := &c.levels[i]
 		if !lv.answered {
@@ -87,7 +88,7 @@ func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 		}
 		for _, name := range lv.names() {
 			h := lv.holdingOf(name)
-			b := lv.last.balance(name, 0, 0)
+			b = lv.last.balance(name, 0, 0)
 			each(&b, h.Used(), h.Uncharged())
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // another level had to be read, because a denial's wait is the longest of all levels.
 func (t *taking) denyFromMemory(ctx context.Context, now int64) (denied *Denied, memory bool) {
 	by := t.by
-	results, unknown := make([]lane.Result, 0, 1), make([]int, 0, 1) // room for most, on the stack
+	results, unknown := make([]lane.Result, 0, 3), make([]int, 0, 3) // room for most, on the stack
 	denies := false
 	for i := range t.levels {
 		lv := &t.levels[i]
