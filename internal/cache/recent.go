@@ -87,10 +87,10 @@ func (r *Recent[K, V]) Peek(key K) *V {
 // findPlace returns the list entry with a key's value; nil for an absent key. It counts no use, and takes r.mu
 // for reading.
 func (r *Recent[K, V]) findPlace(key K) *kept[K, V] {
-	hash := r.hash(key)
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.find(hash, key)
+	_, k := r.find(key)
+	return k
 }
 
 // recordUse moves a value to the newest end of the list, if there were many uses since it was moved last. It
@@ -116,10 +116,11 @@ func (r *Recent[K, V]) Add(value V) (evicted bool) {
 	k.recorded.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if last := r.find(r.hash(key), key); last != nil {
+	hash, last := r.find(key)
+	if last != nil {
 		r.dropValue(last)
 	}
-	return r.insert(k)
+	return r.insert(k, hash)
 }
 
 // GetOrAdd returns the value of a key and counts a use. For an absent key it adds one, filled by make under the
@@ -130,14 +131,15 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if k := r.find(r.hash(key), key); k != nil { // made meanwhile
+	hash, k := r.find(key)
+	if k != nil { // made meanwhile
 		r.makeNewest(k)
 		return &k.value
 	}
-	k := &kept[K, V]{}
+	k = &kept[K, V]{}
 	make(&k.value)
 	k.recorded.Store(r.uses.Load())
-	r.insert(k)
+	r.insert(k, hash)
 	return &k.value
 }
 
@@ -145,7 +147,7 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 func (r *Recent[K, V]) Remove(key K) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := r.find(r.hash(key), key)
+	_, k := r.find(key)
 	if k == nil {
 		return false
 	}
@@ -171,17 +173,16 @@ func (r *Recent[K, V]) Len() int {
 	return r.count()
 }
 
-// hash returns the hash of a key, by the cache's own seed.
-func (r *Recent[K, V]) hash(key K) uint64 { return maphash.Comparable(r.seed, key) & r.bits }
-
 // The functions below need the lock.
 
-// find returns the place of a key with that hash, or nil. r.mu must be held, for reading at least.
-func (r *Recent[K, V]) find(hash uint64, key K) *kept[K, V] {
-	if k := r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
-		return k
+// find returns the hash of a key, by the cache's own seed, and the list entry with its value, or nil. r.mu must
+// be held, for reading at least.
+func (r *Recent[K, V]) find(key K) (hash uint64, k *kept[K, V]) {
+	hash = maphash.Comparable(r.seed, key) & r.bits
+	if k = r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
+		return hash, k
 	}
-	return r.byKey[key] // nearly always empty
+	return hash, r.byKey[key] // nearly always empty
 }
 
 // count returns the number of values. r.mu must be held, for reading at least.
@@ -190,10 +191,10 @@ func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 // mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
 
-// insert adds a value as the newest. It removes the oldest values until there is room, and returns true if it
-// removed one. It passes over held ones, and gives up after 16 of them; r.mu must be held.
-func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
-	switch key, hash := r.keyOf(&k.value), r.hash(r.keyOf(&k.value)); {
+// insert adds a value, whose key has that hash, as the newest. It removes the oldest values until there is room,
+// and returns true if it removed one. It passes over held ones, and gives up after 16 of them; r.mu must be held.
+func (r *Recent[K, V]) insert(k *kept[K, V], hash uint64) (evicted bool) {
+	switch key := r.keyOf(&k.value); {
 	case r.byHash[hash] == nil:
 		r.byHash[hash] = k
 	case r.byKey == nil:
@@ -217,7 +218,7 @@ func (r *Recent[K, V]) insert(k *kept[K, V]) (evicted bool) {
 
 // makeNewest makes a value the newest in the list, unless it was removed meanwhile. r.mu must be held.
 func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
-	if key := r.keyOf(&k.value); r.find(r.hash(key), key) == k {
+	if k.recorded.Load() != removed {
 		r.unlink(k)
 		r.link(k)
 	}
@@ -227,7 +228,7 @@ func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 func (r *Recent[K, V]) dropValue(k *kept[K, V]) {
 	k.recorded.Store(removed)
 	key := r.keyOf(&k.value)
-	if hash := r.hash(key); r.byHash[hash] == k {
+	if hash, _ := r.find(key); r.byHash[hash] == k {
 		delete(r.byHash, hash)
 	} else {
 		delete(r.byKey, key)

@@ -68,7 +68,7 @@ func TestForgottenValuesStandAlone(t *testing.T) {
 	replaced, forgotten := r.Peek(0), r.Peek(1)
 	assert.False(t, r.Add(pair{0, 5}), "in the place of the last")
 	assert.Equal(t, []int{1, 2, 0}, r.Keys())
-	first := r.find(r.hash(1), 1)
+	_, first := r.find(1)
 	r.Add(pair{7, 70})
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
 	r.makeNewest(first) // its use was noted when it had been forgotten
