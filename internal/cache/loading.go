@@ -55,13 +55,22 @@ type Options[V any] struct {
 	// Definite reports whether the error of a read is an answer of the store. The cached value is then
 	// removed, not used. If it is nil, errors are never answers.
 	Definite func(error) bool
-	// Describe reports whether a read value stands for nothing, for Stats, and how much older it was than its
-	// read, at the start of that read. The age of the value counts from then. If it is nil, values stand for
-	// something, and are as old as their read.
-	Describe func(V) (negative bool, elder time.Duration)
-	// Ended reports whether a value has ended before its TTL. It then counts as past its TTL. If Ended is
-	// nil, values last until their TTL.
+	// Describe returns the traits of a value after its read. If it is nil, values have the zero Traits.
+	Describe func(V) Traits
+	// Ended reports whether a value with the trait MayEnd has ended before its TTL. It then counts as past its
+	// TTL. It is needed for such values alone.
 	Ended func(V) bool
+}
+
+// Traits are the properties of a value that do not change while it is cached.
+type Traits struct {
+	// Negative means that the value stands for nothing, for Stats.
+	Negative bool
+	// MayEnd means that the value may end before its TTL.
+	MayEnd bool
+	// Elder is how much older the value was than its read, at the start of that read. The age of the value
+	// counts from then.
+	Elder time.Duration
 }
 
 // Stats counts the events of a Loading cache since it was made. Requests = Hits + StaleHits + Misses.
@@ -114,6 +123,7 @@ type entry[K Key, V any] struct {
 	value    V
 	read     time.Time // when the read began
 	negative bool
+	mayEnd   bool // before its TTL
 	evicted  bool // it is used only if its read gets no answer
 
 	refreshing bool       // one caller is reading it again
@@ -155,7 +165,7 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 // counts nothing.
 func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 	e := c.entries.Get(key)
-	if e == nil || !e.servesWithin(c.Now(), c.TTL) || c.Ended != nil && c.Ended(e.value) {
+	if e == nil || !e.servesWithin(c.Now(), c.TTL) || e.mayEnd && c.Ended(e.value) {
 		return fresh
 	}
 	c.hits.Add(1)
@@ -405,14 +415,11 @@ func (c *Loading[K, V]) readFunc(ctx context.Context, key K, load Load[V], begun
 		switch {
 		case f.dropped:
 		case err == nil:
-			read, negative, elder := f.began, false, time.Duration(0)
+			var traits Traits
 			if c.Describe != nil {
-				negative, elder = c.Describe(v)
+				traits = c.Describe(v)
 			}
-			if elder > 0 {
-				read = read.Add(-elder)
-			}
-			if c.entries.Add(entry[K, V]{key: key, value: v, read: read, negative: negative}) {
+			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began.Add(-traits.Elder), negative: traits.Negative, mayEnd: traits.MayEnd}) {
 				c.stats.Evictions++
 			}
 		case e != nil && c.isDefinite(err):

@@ -85,8 +85,10 @@ func New(o Options) *Cache {
 	kept := cache.Options[*Resolved]{
 		Now: o.Now, TTL: o.TTL, Grace: o.TTL, Away: o.Store.Away, MaxStale: o.MaxStale,
 		Definite: isDefiniteError, Unanswered: isUnanswered,
-		Describe: func(cfg *Resolved) (bool, time.Duration) { return cfg.Source == "", cfg.elder },
-		Ended:    func(cfg *Resolved) bool { return cfg.seldom != nil && cfg.hasRaiseEnded(o.Clock.NowMS) },
+		Describe: func(cfg *Resolved) cache.Traits {
+			return cache.Traits{Negative: cfg.Source == "", MayEnd: cfg.seldom != nil, Elder: cfg.elder}
+		},
+		Ended: func(cfg *Resolved) bool { return cfg.hasRaiseEnded(o.Clock.NowMS) },
 	}
 	loading, err := cache.NewLoading[Key](o.Size, kept)
 	if err != nil {

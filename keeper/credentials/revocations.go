@@ -80,7 +80,7 @@ type revocations struct {
 func newRevocations(c *core) *revocations {
 	known, _ := cache.NewLoading[TokenRef](c.opts.CacheSize, cache.Options[*verdict]{ // fails only for a size below 1
 		Now: c.now, TTL: CacheTTL, Ahead: CacheTTL / 5, Wait: true,
-		Describe: func(v *verdict) (bool, time.Duration) { return !v.revoked, 0 },
+		Describe: func(v *verdict) cache.Traits { return cache.Traits{Negative: !v.revoked} },
 	})
 	return &revocations{core: c, known: known}
 }
