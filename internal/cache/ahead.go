@@ -11,7 +11,7 @@ import (
 func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V) {
 	v := c.Fresh(key)
 	if v != ready && c.Ahead > 0 && c.claimReadAhead(key) {
-		c.running.DoChan(key.String(), c.readFunc(context.WithoutCancel(ctx), key, load, new(bool)))
+		c.running.DoChan(key.String(), func() (any, error) { return c.read(context.WithoutCancel(ctx), key, load, new(bool)) })
 	}
 	return v
 }
@@ -25,7 +25,7 @@ func (c *Loading[K, V]) claimReadAhead(key K) bool {
 		return false
 	}
 	sooner := time.Duration(maphash.Comparable(c.seed, key) % uint64(c.Spread+1)) //nolint:gosec // neither is negative
-	if e.servesWithin(now, c.TTL-c.Ahead-sooner) || c.outage() != nil {
+	if e.servesWithin(now, c.TTL-c.Ahead-sooner) || c.Away() != nil {
 		return false
 	}
 	c.mu.Lock()

@@ -158,6 +158,18 @@ func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], er
 	if err != nil {
 		return nil, err
 	}
+	if o.Away == nil {
+		o.Away = func() error { return nil }
+	}
+	if o.Unanswered == nil {
+		o.Unanswered = func(error) bool { return false }
+	}
+	if o.Definite == nil {
+		o.Definite = func(error) bool { return false }
+	}
+	if o.Describe == nil {
+		o.Describe = func(V) Traits { return Traits{} }
+	}
 	return &Loading[K, V]{Options: o, seed: maphash.MakeSeed(), entries: entries, fills: map[*fill[K]]struct{}{}}, nil
 }
 
@@ -221,7 +233,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if v := c.Ready(ctx, key, load); v != none {
 		return v, nil
 	}
-	if err := c.outage(); err != nil {
+	if err := c.Away(); err != nil {
 		return c.whileAway(key, err)
 	}
 	old, how := c.findStale(key)
@@ -230,7 +242,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	outcome := c.running.DoChan(key.String(), c.readFunc(shared, key, load, &executed))
+	outcome := c.running.DoChan(key.String(), func() (any, error) { return c.read(shared, key, load, &executed) })
 	if how == readBeside {
 		return old.value, nil
 	}
@@ -241,7 +253,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	if !left && !executed { // after leaving, executed may not be read: the read may be in flight still
 		c.countStats(func(s *Stats) { s.Coalesced++ })
 	}
-	if err != nil && (old.graceful && !c.isDefinite(err) || old.value != none && c.isUnanswered(err)) {
+	if err != nil && (old.graceful && !c.Definite(err) || old.value != none && c.isUnanswered(err)) {
 		return old.value, nil
 	}
 	return v, err
@@ -270,34 +282,15 @@ func (c *Loading[K, V]) awaitRead(ctx context.Context, old past[V], outcome <-ch
 	case <-ctx.Done():
 		return v, ctx.Err(), true
 	case r := <-outcome:
-		v, err = valueOf[V](r)
-		return v, err, false
+		v, _ = r.Val.(V) // the zero V with an error
+		return v, r.Err, false
 	}
 }
-
-// valueOf returns the value or the error of a shared read.
-func valueOf[V any](r singleflight.Result) (v V, err error) {
-	if r.Err != nil {
-		return v, r.Err
-	}
-	return r.Val.(V), nil
-}
-
-// outage returns the reason of an outage of the store, by Options.Away; else nil.
-func (c *Loading[K, V]) outage() error {
-	if c.Away == nil {
-		return nil
-	}
-	return c.Away()
-}
-
-// isDefinite reports whether the error of a read is an answer of the store, by Options.Definite.
-func (c *Loading[K, V]) isDefinite(err error) bool { return c.Definite != nil && c.Definite(err) }
 
 // isUnanswered reports whether the error of a read means that the store did not answer. It is true for every
 // error during an outage.
 func (c *Loading[K, V]) isUnanswered(err error) bool {
-	return errors.Is(err, errSlow) || c.outage() != nil || c.Unanswered != nil && c.Unanswered(err)
+	return errors.Is(err, errSlow) || c.Away() != nil || c.Unanswered(err)
 }
 
 // whileAway returns the value to use during an outage of the store, if it is at most MaxStale past its TTL,
@@ -374,7 +367,7 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 			ours := false
 			v, err, _ := c.running.Do(name, func() (any, error) {
 				c.next.Forget(name) // a caller from now on came after the start of this read
-				return c.readFunc(shared, key, load, &ours)()
+				return c.read(shared, key, load, &ours)
 			})
 			if ours {
 				return v, err
@@ -386,52 +379,50 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 		var none V
 		return none, ctx.Err()
 	case r := <-outcome:
-		return valueOf[V](r)
+		v, _ := r.Val.(V) // the zero V with an error
+		return v, r.Err
 	}
 }
 
-// readFunc returns the function that counts and makes a read with load, and stores the value, unless it was
-// evicted meanwhile. It sets *begun when it starts; a panic of load becomes an error. After a failed read it
-// removes the old value if the error is an answer, else it sets the earliest retry.
-func (c *Loading[K, V]) readFunc(ctx context.Context, key K, load Load[V], begun *bool) func() (any, error) {
-	return func() (any, error) {
-		*begun = true
-		f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
-		c.mu.Lock()
-		c.fills[f] = struct{}{}
-		c.stats.Loads++
-		c.mu.Unlock()
+// read counts and makes a read with load, and stores the value, unless it was evicted meanwhile. It sets *begun
+// first. A panic of load becomes an error. After a failed read it returns the zero V. It then removes the old value
+// if the error is an answer, else it sets the earliest retry.
+func (c *Loading[K, V]) read(ctx context.Context, key K, load Load[V], begun *bool) (v V, err error) {
+	*begun = true
+	f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
+	c.mu.Lock()
+	c.fills[f] = struct{}{}
+	c.stats.Loads++
+	c.mu.Unlock()
 
-		var v V
-		err := guard.Apart(func() (err error) { // singleflight lets a panic end the process, and Goexit hang its callers
-			v, err = load(ctx)
-			return err
-		})
-
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.fills, f)
-		e := c.entries.Peek(key)
-		switch {
-		case f.dropped:
-		case err == nil:
-			var traits Traits
-			if c.Describe != nil {
-				traits = c.Describe(v)
-			}
-			if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began.Add(-traits.Elder), negative: traits.Negative, mayEnd: traits.MayEnd}) {
-				c.stats.Evictions++
-			}
-		case e != nil && c.isDefinite(err):
-			c.entries.Remove(key) // the store answered: the old value cannot be used
-		case e != nil:
-			now := c.Now()
-			overdue := now.Sub(e.read) - c.TTL
-			retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
-			e.refreshing, e.unanswered, e.retry = false, c.isUnanswered(err), &retry
+	err = guard.Apart(func() error { // singleflight lets a panic end the process, and Goexit hang its callers
+		loaded, err := load(ctx)
+		if err == nil {
+			v = loaded
 		}
-		return v, err
+		return err
+	})
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.fills, f)
+	e := c.entries.Peek(key)
+	switch {
+	case f.dropped:
+	case err == nil:
+		traits := c.Describe(v)
+		if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began.Add(-traits.Elder), negative: traits.Negative, mayEnd: traits.MayEnd}) {
+			c.stats.Evictions++
+		}
+	case e != nil && c.Definite(err):
+		c.entries.Remove(key) // the store answered: the old value cannot be used
+	case e != nil:
+		now := c.Now()
+		overdue := now.Sub(e.read) - c.TTL
+		retry := now.Add(min(max(overdue/2, min(c.TTL/16, MaxRefreshPause)), c.TTL/4))
+		e.refreshing, e.unanswered, e.retry = false, c.isUnanswered(err), &retry
 	}
+	return v, err
 }
 
 // ReadSince returns the start of the oldest read in flight of a key, by the machine's clock. It returns the

@@ -170,7 +170,7 @@ func (r *Recent[K, V]) Keys() []K {
 func (r *Recent[K, V]) Len() int {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	return r.count()
+	return len(r.byHash) + len(r.byKey)
 }
 
 // The functions below need the lock.
@@ -184,9 +184,6 @@ func (r *Recent[K, V]) find(key K) (hash uint64, k *kept[K, V]) {
 	}
 	return hash, r.byKey[key] // nearly always empty
 }
-
-// count returns the number of values. r.mu must be held, for reading at least.
-func (r *Recent[K, V]) count() int { return len(r.byHash) + len(r.byKey) }
 
 // mostHeld bounds the number of held values that Add skips.
 const mostHeld = 16
@@ -203,7 +200,7 @@ func (r *Recent[K, V]) insert(k *kept[K, V], hash uint64) (evicted bool) {
 		r.byKey[key] = k
 	}
 	r.link(k)
-	for passed := 0; r.count() > r.size && r.oldest != k && passed < mostHeld; {
+	for passed := 0; len(r.byHash)+len(r.byKey) > r.size && r.oldest != k && passed < mostHeld; {
 		oldest := r.oldest
 		if r.Held != nil && r.Held(&oldest.value) {
 			r.makeNewest(oldest)
