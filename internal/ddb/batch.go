@@ -63,9 +63,14 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 	found := make(map[K]Item, len(keys))
 	for wanted := distinctKeys(keys); len(wanted) > 0; {
 		all := min(len(wanted), MaxBatchGet)
-		left, more := wanted[:all], true
+		left := wanted[:all]
 		wanted = wanted[all:]
-		for n := 1; more; n++ {
+		for n := 0; len(left) > 0; n++ {
+			if n > 0 {
+				if err := b.awaitRetry(ctx, "keys", len(left), all, n); err != nil {
+					return nil, err
+				}
+			}
 			out, err := client.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{
 				RequestItems: map[string]types.KeysAndAttributes{b.Table: {Keys: left, ConsistentRead: aws.Bool(!b.Eventual)}},
 			})
@@ -81,9 +86,6 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 			for _, unprocessed := range out.UnprocessedKeys { // of the one table
 				left = unprocessed.Keys
 			}
-			if more, err = b.awaitRetry(ctx, "keys", len(left), all, n); err != nil {
-				return nil, err
-			}
 		}
 	}
 	return found, nil
@@ -94,11 +96,16 @@ func (b Batches[K]) Get(ctx context.Context, client BatchReader, keys []K) (map[
 // items may be gone then.
 func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) error {
 	for chunk := range slices.Chunk(distinctKeys(keys), MaxBatchWrite) {
-		left, more := make([]types.WriteRequest, len(chunk)), true
+		left := make([]types.WriteRequest, len(chunk))
 		for i, key := range chunk {
 			left[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: key}}
 		}
-		for n := 1; more; n++ {
+		for n := 0; len(left) > 0; n++ {
+			if n > 0 {
+				if err := b.awaitRetry(ctx, "writes", len(left), len(chunk), n); err != nil {
+					return err
+				}
+			}
 			out, err := client.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{
 				RequestItems: map[string][]types.WriteRequest{b.Table: left},
 			})
@@ -108,9 +115,6 @@ func (b Batches[K]) Delete(ctx context.Context, client BatchWriter, keys []K) er
 			left = nil
 			for _, unprocessed := range out.UnprocessedItems { // of the one table
 				left = unprocessed
-			}
-			if more, err = b.awaitRetry(ctx, "writes", len(left), len(chunk), n); err != nil {
-				return err
 			}
 		}
 	}
@@ -130,16 +134,14 @@ func distinctKeys[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// awaitRetry waits and returns true if left of the all parts of a batch remain after n tries. It returns false
-// if none remains, and fails after the last try or if ctx ends. The error calls the parts by the text parts.
-func (b Batches[K]) awaitRetry(ctx context.Context, parts string, left, all, n int) (bool, error) {
-	switch {
-	case left == 0:
-		return false, nil
-	case n == batchTries:
-		return false, fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)
-	case !b.Backoff.Pause(ctx, n):
-		return false, fmt.Errorf("%d of %d %s unprocessed: %w: %w", left, all, parts, ErrUnprocessed, ctx.Err())
+// awaitRetry waits before the next try of a batch, if left of its all parts remain after n tries. It fails after
+// the last try or if ctx ends. The error calls the parts by the text parts.
+func (b Batches[K]) awaitRetry(ctx context.Context, parts string, left, all, n int) error {
+	if n == batchTries {
+		return fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)
 	}
-	return true, nil
+	if !b.Backoff.Pause(ctx, n) {
+		return fmt.Errorf("%d of %d %s unprocessed: %w: %w", left, all, parts, ErrUnprocessed, ctx.Err())
+	}
+	return nil
 }
