@@ -11,7 +11,7 @@ import (
 func (c *Loading[K, V]) Ready(ctx context.Context, key K, load Load[V]) (ready V) {
 	v := c.Fresh(key)
 	if v != ready && c.Ahead > 0 && c.claimReadAhead(key) {
-		c.running.DoChan(key.String(), func() (any, error) { return c.read(context.WithoutCancel(ctx), key, load, new(bool)) })
+		c.running.DoChan(key.String(), func() (any, error) { return c.readValue(context.WithoutCancel(ctx), key, load, new(bool)) })
 	}
 	return v
 }

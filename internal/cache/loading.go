@@ -242,7 +242,7 @@ func (c *Loading[K, V]) Get(ctx context.Context, key K, load Load[V]) (V, error)
 	}
 	executed := false
 	shared := context.WithoutCancel(ctx)
-	outcome := c.running.DoChan(key.String(), func() (any, error) { return c.read(shared, key, load, &executed) })
+	outcome := c.running.DoChan(key.String(), func() (any, error) { return c.readValue(shared, key, load, &executed) })
 	if how == readBeside {
 		return old.value, nil
 	}
@@ -367,7 +367,7 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 			ours := false
 			v, err, _ := c.running.Do(name, func() (any, error) {
 				c.next.Forget(name) // a caller from now on came after the start of this read
-				return c.read(shared, key, load, &ours)
+				return c.readValue(shared, key, load, &ours)
 			})
 			if ours {
 				return v, err
@@ -384,10 +384,10 @@ func (c *Loading[K, V]) Reload(ctx context.Context, key K, load Load[V]) (V, err
 	}
 }
 
-// read counts and makes a read with load, and stores the value, unless it was evicted meanwhile. It sets *begun
+// readValue counts and makes a read with load, and stores the value, unless it was evicted meanwhile. It sets *begun
 // first. A panic of load becomes an error. After a failed read it returns the zero V. It then removes the old value
 // if the error is an answer, else it sets the earliest retry.
-func (c *Loading[K, V]) read(ctx context.Context, key K, load Load[V], begun *bool) (v V, err error) {
+func (c *Loading[K, V]) readValue(ctx context.Context, key K, load Load[V], begun *bool) (v V, err error) {
 	*begun = true
 	f := &fill[K]{key: key, began: c.Now(), sent: time.Now()}
 	c.mu.Lock()

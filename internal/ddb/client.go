@@ -160,11 +160,11 @@ const (
 	forTable scope = true
 )
 
-// send makes a request within the timeout and returns its error with a diagnosis, for Classify; a success that
+// sendRequest makes a request within the timeout and returns its error with a diagnosis, for Classify; a success that
 // does not come from DynamoDB is ErrForeign. It reports the outcome of a request for data to the breaker of its
 // table. A FailFast client refuses such a request while the table is open. After an outage it may wait for a
 // place in the breaker's trial. The outcome of a request about a table does not show whether its data can be used.
-func send[In, Out any](ctx context.Context, c *Client, about scope, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (out Out, err error) {
+func sendRequest[In, Out any](ctx context.Context, c *Client, about scope, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (out Out, err error) {
 	breaker, timeout := c.breaker, c.timeout
 	switch {
 	case about == forTable:
@@ -206,67 +206,67 @@ func send[In, Out any](ctx context.Context, c *Client, about scope, request func
 
 // GetItem sends a request for data as Client describes.
 func (c *Client) GetItem(ctx context.Context, in *dynamodb.GetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error) {
-	return send(ctx, c, forData, c.api.GetItem, in, o)
+	return sendRequest(ctx, c, forData, c.api.GetItem, in, o)
 }
 
 // PutItem sends a request for data as Client describes.
 func (c *Client) PutItem(ctx context.Context, in *dynamodb.PutItemInput, o ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error) {
-	return send(ctx, c, forData, c.api.PutItem, in, o)
+	return sendRequest(ctx, c, forData, c.api.PutItem, in, o)
 }
 
 // UpdateItem sends a request for data as Client describes.
 func (c *Client) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error) {
-	return send(ctx, c, forData, c.api.UpdateItem, in, o)
+	return sendRequest(ctx, c, forData, c.api.UpdateItem, in, o)
 }
 
 // DeleteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error) {
-	return send(ctx, c, forData, c.delete.DeleteItem, in, o)
+	return sendRequest(ctx, c, forData, c.delete.DeleteItem, in, o)
 }
 
 // Query sends a request for data as Client describes.
 func (c *Client) Query(ctx context.Context, in *dynamodb.QueryInput, o ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error) {
-	return send(ctx, c, forData, c.api.Query, in, o)
+	return sendRequest(ctx, c, forData, c.api.Query, in, o)
 }
 
 // Scan sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) Scan(ctx context.Context, in *dynamodb.ScanInput, o ...func(*dynamodb.Options)) (*dynamodb.ScanOutput, error) {
-	return send(ctx, c, forData, c.scan.Scan, in, o)
+	return sendRequest(ctx, c, forData, c.scan.Scan, in, o)
 }
 
 // BatchGetItem sends a request for data as Client describes.
 func (c *Client) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error) {
-	return send(ctx, c, forData, c.api.BatchGetItem, in, o)
+	return sendRequest(ctx, c, forData, c.api.BatchGetItem, in, o)
 }
 
 // BatchWriteItem sends a request for data as Client describes. It panics if the user's client has no such method.
 func (c *Client) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, o ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error) {
-	return send(ctx, c, forData, c.batch.BatchWriteItem, in, o)
+	return sendRequest(ctx, c, forData, c.batch.BatchWriteItem, in, o)
 }
 
 // TransactWriteItems sends a request for data as Client describes.
 func (c *Client) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, o ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error) {
-	return send(ctx, c, forData, c.api.TransactWriteItems, in, o)
+	return sendRequest(ctx, c, forData, c.api.TransactWriteItems, in, o)
 }
 
 // CreateTable sends a request about a table as Client describes.
 func (c *Client) CreateTable(ctx context.Context, in *dynamodb.CreateTableInput, o ...func(*dynamodb.Options)) (*dynamodb.CreateTableOutput, error) {
-	return send(ctx, c, forTable, c.api.CreateTable, in, o)
+	return sendRequest(ctx, c, forTable, c.api.CreateTable, in, o)
 }
 
 // DescribeTable sends a request about a table as Client describes.
 func (c *Client) DescribeTable(ctx context.Context, in *dynamodb.DescribeTableInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTableOutput, error) {
-	return send(ctx, c, forTable, c.api.DescribeTable, in, o)
+	return sendRequest(ctx, c, forTable, c.api.DescribeTable, in, o)
 }
 
 // UpdateTimeToLive sends a request about a table as Client describes.
 func (c *Client) UpdateTimeToLive(ctx context.Context, in *dynamodb.UpdateTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.UpdateTimeToLiveOutput, error) {
-	return send(ctx, c, forTable, c.api.UpdateTimeToLive, in, o)
+	return sendRequest(ctx, c, forTable, c.api.UpdateTimeToLive, in, o)
 }
 
 // DescribeTimeToLive sends a request about a table as Client describes.
 func (c *Client) DescribeTimeToLive(ctx context.Context, in *dynamodb.DescribeTimeToLiveInput, o ...func(*dynamodb.Options)) (*dynamodb.DescribeTimeToLiveOutput, error) {
-	return send(ctx, c, forTable, c.api.DescribeTimeToLive, in, o)
+	return sendRequest(ctx, c, forTable, c.api.DescribeTimeToLive, in, o)
 }
 
 // Bound returns a context that ends after the timeout of one request, or with ctx. Its cause tells the timeout

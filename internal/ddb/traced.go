@@ -80,7 +80,7 @@ func (t *tracedRequest) Do(r *http.Request) (*http.Response, error) {
 		response, err = t.next.Do(r)
 	} else {
 		began, fromPool := time.Now(), false
-		response, fromPool, err = t.waiting.send(t.next, r, began)
+		response, fromPool, err = t.waiting.sendWatched(t.next, r, began)
 		switch {
 		case !fromPool || callerEnded(ctx):
 		case err == nil: // the body has to be read yet
@@ -257,10 +257,10 @@ func (w *waiting) watchConnections(ctx context.Context, b *Breaker, timeout time
 	return w.ctx
 }
 
-// send sends one HTTP request with a client, and returns the client's answer. fromPool means that the request's
-// last connection came from the pool. gotConn schedules the check of such a connection, and send cancels it once
-// the answer or an error is there. began is the present time.
-func (w *waiting) send(client aws.HTTPClient, r *http.Request, began time.Time) (response *http.Response, fromPool bool, err error) {
+// sendWatched sends one HTTP request with a client, and returns the client's answer. fromPool means that the
+// request's last connection came from the pool. gotConn schedules the check of such a connection, and sendWatched
+// cancels it once the answer or an error is there. began is the present time.
+func (w *waiting) sendWatched(client aws.HTTPClient, r *http.Request, began time.Time) (response *http.Response, fromPool bool, err error) {
 	w.mu.Lock()
 	w.turn++
 	w.began, w.idled = began, false
