@@ -452,9 +452,8 @@ func (t *decision) dropLostRefunds() {
 func (t *decision) planGiveBack(sure func() int64) bool {
 	g := &schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}
 	v := plan.View{Config: t.cfg}
-	if t.known.known {
-		v.Image = t.known.image
-		g.Set = t.known.hint()
+	if t.known.known && t.known.image != nil {
+		v.Image, g.Set = t.known.image, t.known.image.Set
 	}
 	v.Now = plan.DecidedAt(v.Image, v.Config, sure, t.now)
 	var room [8]*plan.Ask

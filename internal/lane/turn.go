@@ -143,6 +143,8 @@ func (t *turn) denyLeft(left []excluded) bool {
 // flight is a turn's write from its first try to its answer.
 type flight struct {
 	delivery delivery
+	// hint is the set of limits that the answer will probably show; nil if no image is known.
+	hint *schema.LimitSet
 	// asked is the instant of the decision, in Unix ms.
 	asked int64
 	// flying means that the write was decided, and tried that a request was sent. byCaller means that the
@@ -157,6 +159,9 @@ type flight struct {
 func (t *turn) launch() {
 	owner, at := t.owner, t.site.Bucket
 	t.flying, t.asked = true, max(t.now, t.view.Now) // the view may be newer, after a read of the configuration
+	if t.known.image != nil {
+		t.hint = t.known.image.Set
+	}
 	t.delivery.operation, t.delivery.slot = owner.IDs.Last.Add(1), owner.IDs.Slot
 	switch t.write.Kind {
 	case plan.Create:
@@ -206,7 +211,7 @@ func (t *turn) deliver() (a Answer, over bool) {
 		left := (d.try > 0 || waited) && abandoned(t.carried, waited)
 		switch {
 		case d.unanswered > 0 && (left || d.unanswered >= MaxUnconfirmed): // ask for the outcome of those tries
-			image, _, err := t.site.ReadPatiently(t.ctx, t.known.hint())
+			image, _, err := t.site.ReadPatiently(t.ctx, t.hint)
 			return d.outcomeIn(image, err), true
 		case left:
 			return d.unsent(), true
@@ -242,21 +247,21 @@ func (t *turn) sendTry(o schema.Op) Answer {
 	t.tried = true
 	if t.delivery.creates {
 		t.write.Create.OpID = o.ID
-		a := t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+		a := t.owner.Store.Create(t.ctx, t.write.Create, t.hint, o.Slot)
 		if a.Err != nil && t.write.Money != nil && dropMoney(a, &t.move) {
-			a = t.owner.Store.Create(t.ctx, t.write.Create, t.known.hint(), o.Slot)
+			a = t.owner.Store.Create(t.ctx, t.write.Create, t.hint, o.Slot)
 			t.owner.Models.learnRefusal(a)
 		}
 		return a
 	}
-	a := t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+	a := t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.hint, o.Slot)
 	if a.Err != nil && t.write.Money != nil && dropMoney(a, &t.move) {
-		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.hint, o.Slot)
 		t.owner.Models.learnRefusal(a)
 	}
 	if a.Err != nil && ddb.DeniesAccess(a.Err) && t.write.DropNotes() { // a role of before notes
 		t.lane.extra.loadOrMake().muteNotes(float64(t.owner.NowMS()))
-		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.known.hint(), o.Slot)
+		a = t.owner.Store.Update(t.ctx, t.site.Key(), t.write.Statement(o), t.hint, o.Slot)
 	}
 	return a
 }
