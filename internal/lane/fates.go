@@ -2,6 +2,7 @@ package lane
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"github.com/dynalimit/dynalimit/internal/ddb"
@@ -118,11 +119,13 @@ func (f *fates) denyTakes(v plan.View, unfit []excluded, loses bool) {
 // or postpones takes that do not fit, and ends ops that fail or change nothing. If the write would carry
 // nothing, it returns the takes that do not fit, undecided.
 func (t *decision) chooseWrite() []excluded {
-	b := t.batch
+	ops := t.takes
 	if t.looked {
-		b.takes = t.denyAsSeen()
+		ops = t.denyAsSeen()
 	}
-	ops := b.ops()
+	if len(t.adjusts) > 0 {
+		ops = append(slices.Clip(t.adjusts), ops...)
+	}
 	if len(ops) == 0 {
 		return nil
 	}
