@@ -144,9 +144,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 		l.queue.ops, l.Contact.table = l.queue.room[:0], &s.Table
 		l.Memory = Memory{shared: &l.shared, access: &s.Access}
 		if s.Horizon != nil {
-			if horizon := s.Horizon(resource); horizon > 0 {
-				s.startPrefetch(l, horizon)
-			}
+			s.startPrefetch(l, s.Horizon(resource))
 		}
 	})
 }
@@ -231,8 +229,11 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 	return kept
 }
 
-// startPrefetch makes the Ahead of a lane. horizon is the prefetch time of its resource, above 0.
+// startPrefetch makes the Ahead of a lane, unless horizon, the prefetch time of its resource, is 0.
 func (s *Registry) startPrefetch(l *Lane, horizon time.Duration) {
+	if horizon <= 0 {
+		return
+	}
 	x := l.extra.loadOrMake()
 	a := &Ahead{stock: newStock(horizon), among: &s.aheads, mu: &l.mu, known: &l.Memory.sight, line: &x.line, contact: &l.Contact}
 	a.submit = func(o *Op) {
