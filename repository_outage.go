@@ -86,14 +86,9 @@ func (r *Repository) configLoaded(key config.Key, took time.Duration, err error)
 	if err != nil {
 		err = configError(r.layout, err)
 	}
-	r.listeners.notifyLoaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
-}
-
-// notifyLoaded calls the loaded callback of each limiter after a read of a configuration.
-func (a *hearers) notifyLoaded(e observe.ConfigLoad) {
-	for _, l := range a.all() {
+	for _, l := range r.listeners.all() {
 		if l.loaded != nil {
-			l.loaded(e)
+			l.loaded(observe.ConfigLoad{EntityID: key.Entity, Resource: key.Resource, Duration: took, Err: err})
 		}
 	}
 }
