@@ -186,17 +186,6 @@ func (b *batch) first() *Op {
 	return b.adjusts[0]
 }
 
-// findUnplaced reports whether image, nil for a missing bucket, lacks the incarnation, limit or window of some
-// give-backs of the batch. untried means that one of them was in no refused write yet.
-func (b *batch) findUnplaced(image *schema.Image) (unplaced, untried bool) {
-	for _, o := range b.adjusts {
-		if o.isUnplaced(image) {
-			unplaced, untried = true, untried || o.Refusals == 0
-		}
-	}
-	return unplaced, untried
-}
-
 // limitAdjusts returns as many adjusts, in their order, as one write can carry, and the others. One write gives
 // back tokens of one window of a quota only. Ordinals do not show which window has ended if the unit or the kind changed
 // in between.

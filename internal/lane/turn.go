@@ -48,9 +48,13 @@ func (t *turn) prepare() bool {
 	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
 		t.known.isWary(t.takes, stale, t.now) // other processes use the bucket: it is read first if little is left and the image is old
-	var lost, untried bool // give-backs of other buckets than the image's
-	if len(t.adjusts) > 0 && t.known.known {
-		lost, untried = t.findUnplaced(t.known.image)
+	var lost, untried bool // give-backs of other buckets than the image's, and those that no refused write had yet
+	if t.known.known {
+		for _, o := range t.adjusts {
+			if o.isUnplaced(t.known.image) {
+				lost, untried = true, untried || o.Refusals == 0
+			}
+		}
 	}
 	if t.looked || untried || !t.known.known && t.charges() || t.inFlight != nil && lacksSlots(&t.known, &t.batch, t.inFlight, t.now) {
 		if err := t.readBucket(); err != nil {
