@@ -93,8 +93,9 @@ func (lv *level) bookServed() {
 
 // bookGrant books the requested amounts as taken from the bucket of a write's answer, with their windows, and
 // stores its incarnation. The part that a limit in shadow did not cover is booked as counted. It also stores
-// the counter by model that the take moved. The level holds nothing yet.
-func (lv *level) bookGrant(r *lane.Result) {
+// the counter by model that the take moved. The level holds nothing yet. It returns true if amounts may have a window:
+// of a quota, or of slots.
+func (lv *level) bookGrant(r *lane.Result) (windows bool) {
 	lv.incarnation = r.Image.IncarnationID()
 	if lv.model = (plan.Model{Name: r.Model.Name, Limit: r.Model.Limit}); lv.model.Limit == "" {
 		lv.model.Name = "" // later amounts of the lease are not counted either
@@ -102,7 +103,7 @@ func (lv *level) bookGrant(r *lane.Result) {
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
-	windows := r.InWindows()
+	windows = r.InWindows()
 	for _, a := range lv.asked {
 		h := backlog.Holding{Name: a.Name, Held: a.Amount}
 		if windows {
@@ -118,6 +119,7 @@ func (lv *level) bookGrant(r *lane.Result) {
 		}
 		lv.holdings = append(lv.holdings, h)
 	}
+	return windows
 }
 
 // countAmounts books signed amounts as used without the bucket, or beyond a limit in shadow, and queues the

@@ -81,7 +81,9 @@ func (d *Desk) Take(ctx context.Context, r *Request, at *Position) (*Call, bool,
 		if err == nil {
 			paused := c.levels.longestPause(d.NowMS)
 			if paused == nil {
-				c.estimates = c.chargeEstimates()
+				if !t.plain {
+					c.estimates = c.chargeEstimates()
+				}
 				return c, c.levels == nil && c.unlimited && t.patience.began.IsZero(), nil
 			}
 			err = joinReasons(paused, t.undoGrants(ctx)) // the pause was learnt meanwhile; with the process's share
@@ -268,7 +270,7 @@ type outcome struct {
 // bookResults books the result of every level: grants as held, answers for statuses. It replaces the lanes'
 // errors in ops with reasons of the call, and returns the combined result. It gives nothing back.
 func (t *taking) bookResults(ops []*lane.Op) outcome {
-	sum := outcome{counted: true}
+	sum, plain := outcome{counted: true}, t.desk.Lanes.Horizon == nil
 	for i, o := range ops {
 		lv := &t.levels[i]
 		if o.Result.Err != nil {
@@ -281,13 +283,14 @@ func (t *taking) bookResults(ops []*lane.Op) outcome {
 		case r.Denied:
 			sum.denied = true
 		case r.Err == nil:
-			lv.bookGrant(&r)
+			plain = !lv.bookGrant(&r) && plain
 		case leftToPolicy(r.Err) || lv.onlyCounts() && (isUnavailable(r.Err) || hasReason[*Contended](r.Err)):
 			sum.failure, sum.counted = r.Err, sum.counted && lv.onlyCounts()
 		default:
 			sum.fault = cmp.Or(sum.fault, r.Err)
 		}
 	}
+	t.plain = plain
 	return sum
 }
 

@@ -19,6 +19,8 @@ type taking struct {
 	patience patience
 	// unasked means that the policy admitted at some level before its bucket was asked.
 	unasked bool
+	// plain means that no bucket granted amounts in a window, of a quota or of slots, and no stock served any.
+	plain bool
 }
 
 // Position is the place of a caller that waits in the line of a bucket. At first it is in no line.
