@@ -130,15 +130,6 @@ type Denied struct {
 // the fields.
 func (e *Denied) Error() string { return "the amounts do not fit" }
 
-// computeWait sets RetryAfter to the longest wait of the exceeded limits, once the balances of every level have
-// been added. It leaves RetryAfter as it is if no limit is exceeded, and returns e.
-func (e *Denied) computeWait() *Denied {
-	if longest := e.longest(); longest != nil {
-		e.RetryAfter = Duration(longest.Wait)
-	}
-	return e
-}
-
 // nextTryIn returns the time until a waiter's next try: RetryAfter, but at most 250 ms for a slot, because
 // nobody knows when one is free.
 func (e *Denied) nextTryIn() time.Duration {

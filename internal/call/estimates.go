@@ -63,7 +63,7 @@ func finishDenial(lanes *lane.Registry, at *Position, e *Denied) {
 		}
 	}
 	if marked {
-		_ = e.computeWait()
+		e.RetryAfter = Duration(e.longest().Wait)
 	}
 	if behind && at == nil {
 		e.leavePlace(lanes)

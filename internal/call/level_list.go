@@ -162,11 +162,14 @@ func (ls levelList) denial(r *Request) *Denied {
 			if age := decided - lv.last.Now; age > 0 {
 				b.age(age)
 			}
+			if b.Exceeded {
+				e.RetryAfter = max(e.RetryAfter, Duration(b.Wait))
+			}
 			e.special = e.special || b.Behind || b.Rate.IsQuota()
 			e.Balances = append(e.Balances, b)
 		}
 	}
-	return e.computeWait()
+	return e
 }
 
 // namedBuckets returns the levels with limits, for the look-up of limit names.
