@@ -20,7 +20,7 @@ func limitOf(name string, capacity int64, rate bucket.Rate) (l Limit) {
 		n, hold := rate.Burst/milli, time.Duration(rate.Hold())*time.Millisecond
 		return Limit{Name: name, Capacity: n, Burst: n, RefillAmount: n, Hold: cmp.Or(hold.Truncate(time.Second), time.Minute)}.withDefaults()
 	}
-	if rate.IsQuota() {
+	if rate.Period < 0 { // a quota
 		return newQuota(name, rate.Burst/milli, rate.Windows().Unit(), rate.Windows().Zone())
 	}
 	l.setBucket(name, capacity, &rate)

@@ -165,7 +165,7 @@ func (ls levelList) denial(r *Request) *Denied {
 			if b.Exceeded {
 				e.RetryAfter = max(e.RetryAfter, Duration(b.Wait))
 			}
-			e.special = e.special || b.Behind || b.Rate.IsQuota()
+			e.special = e.special || b.Behind || b.Rate.Period < 0 // a quota
 			e.Balances = append(e.Balances, b)
 		}
 	}
