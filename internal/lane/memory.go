@@ -32,7 +32,11 @@ func (m *Memory) Seed(image *schema.Image, asked Asked) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if x := m.extra.Load(); !m.queue.running && m.sight.seed(image, asked, m.access.NowMS(), m.access.Tick) && x != nil {
+	if m.queue.running || m.sight.known {
+		return
+	}
+	m.sight.replace(image, asked, m.access.NowMS(), m.access.Tick)
+	if x := m.extra.Load(); x != nil {
 		x.wakeHeads()
 	}
 }
@@ -295,15 +299,6 @@ func (s *sight) replace(image *schema.Image, asked Asked, now int64, tick func()
 	if asked.At > 0 {
 		s.crowding.Trip = now - asked.At
 	}
-}
-
-// seed installs the image of a read for another purpose, and returns true, if no image is known.
-func (s *sight) seed(image *schema.Image, asked Asked, now int64, tick func() int64) (replaced bool) {
-	if !s.known {
-		s.replace(image, asked, now, tick)
-		return true
-	}
-	return false
 }
 
 // markStale makes the image too old to deny from: the store may hold more. The bucket is then read before a denial.
