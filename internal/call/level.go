@@ -103,7 +103,7 @@ func (lv *level) bookGrant(r *lane.Result) (windows bool) {
 	if cap(lv.holdings) < len(lv.asked) {
 		lv.holdings = slices.Grow(lv.holdings, len(lv.asked))
 	}
-	windows = r.InWindows()
+	windows = len(r.LandedIn) > 0 || r.Image != nil && !r.Image.Plain
 	for _, a := range lv.asked {
 		h := backlog.Holding{Name: a.Name, Held: a.Amount}
 		if windows {

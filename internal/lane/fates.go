@@ -293,7 +293,7 @@ func (t *decision) judgeAnswer(a Answer, waiting claims, now time.Time, patience
 		t.learnt.halvings = max(0, t.learnt.halvings-1)
 		r := Result{Image: a.Image, Now: t.view.Now, Config: t.view.Config, Err: a.Err}
 		if a.later {
-			r.landedIn = t.write.LandedIn(a.Image)
+			r.LandedIn = t.write.LandedIn(a.Image)
 		}
 		t.ends = append(t.ends, ending{t.carried, r})
 	default:

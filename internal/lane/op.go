@@ -90,9 +90,9 @@ type Result struct {
 	Image  *schema.Image
 	Now    int64
 	Config *plan.Config
-	// landedIn are the windows of the written limits. It is set only if an image with other windows
+	// LandedIn are the windows of the written limits. It is set only if an image with other windows
 	// stands in for a lost answer; the write's own answer shows them.
-	landedIn []plan.Signed
+	LandedIn []plan.Signed
 	// Degraded means that the image is of this process's share, or an old one.
 	Degraded bool
 	// Before is the amounts that went before the take, so that it did not fit.
@@ -107,13 +107,9 @@ type Result struct {
 	Down []plan.Signed
 }
 
-// InWindows reports whether limits of the result may have a window, because the image has quotas or slots, or
-// landedIn lists windows.
-func (r *Result) InWindows() bool { return len(r.landedIn) > 0 || r.Image != nil && !r.Image.Plain }
-
 // Window returns the written window of a limit; 0 if the bucket lacks it.
 func (r *Result) Window(limit string) bucket.WindowID {
-	for _, w := range r.landedIn {
+	for _, w := range r.LandedIn {
 		if w.Name == limit {
 			return w.Window
 		}

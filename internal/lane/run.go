@@ -275,7 +275,7 @@ func (l *Lane) finishTurn(t *turn, a Answer) (foreign bool) {
 	if v := &t.view; !t.brings && (v.InFlight != nil || v.Config != nil && (v.Config.Slots || v.Image != nil && v.Image.Set.Slots)) {
 		windows := l.owner.SlotsOf(l).noteAnswer(t.rows, a, v.Config)
 		for i := range t.ends {
-			t.ends[i].result.landedIn = append(t.ends[i].result.landedIn, windows...)
+			t.ends[i].result.LandedIn = append(t.ends[i].result.LandedIn, windows...)
 		}
 	}
 	foreign = l.Memory.learnAnswer(&t.decision, a, t.asked, now)

@@ -68,7 +68,7 @@ func (s *Slots) grantTogether(r *Result, rows plan.Rows) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held.useConfig(r.Config)
-	r.landedIn = append(r.landedIn, s.held.bookLanded(rows, r.Image, secondAt(s.site.elapsed()))...)
+	r.LandedIn = append(r.LandedIn, s.held.bookLanded(rows, r.Image, secondAt(s.site.elapsed()))...)
 	s.arm()
 }
 
