@@ -8,7 +8,7 @@ func (c *Loading[K, V]) Evict(match func(K) bool) {
 	c.dropFills(match)
 	for _, key := range c.entries.Keys() {
 		if match(key) {
-			c.forget(c.entries.Peek(key))
+			c.forget(key, c.entries.Peek(key))
 		}
 	}
 }
@@ -26,7 +26,7 @@ func (c *Loading[K, V]) EvictValues(keys func(K) bool, values func(V) bool) {
 	c.dropFills(keys)
 	for _, key := range c.entries.Keys() {
 		if e := c.entries.Peek(key); e != nil && keys(key) && values(e.value) {
-			c.forget(e)
+			c.forget(key, e)
 		}
 	}
 }
@@ -40,12 +40,12 @@ func (c *Loading[K, V]) Drop(key K) {
 		return
 	}
 	c.dropFills(func(k K) bool { return k == key })
-	c.forget(c.entries.Peek(key))
+	c.forget(key, c.entries.Peek(key))
 }
 
-// forget evicts the value of e and counts that; with MaxStale it stays for reads without an answer. It does
-// nothing if e is nil or evicted. c.mu must be held.
-func (c *Loading[K, V]) forget(e *entry[K, V]) {
+// forget evicts the value of a key's entry and counts that; with MaxStale it stays for reads without an answer. It
+// does nothing if e is nil or evicted. c.mu must be held.
+func (c *Loading[K, V]) forget(key K, e *entry[V]) {
 	if e == nil {
 		return
 	}
@@ -54,10 +54,10 @@ func (c *Loading[K, V]) forget(e *entry[K, V]) {
 	}
 	c.stats.Evictions++
 	if c.MaxStale == 0 {
-		c.entries.Remove(e.key)
+		c.entries.Remove(key)
 		return
 	}
-	c.entries.Add(entry[K, V]{key: e.key, value: e.value, read: e.read, negative: e.negative, evicted: true})
+	c.entries.Add(key, entry[V]{value: e.value, read: e.read, negative: e.negative, evicted: true})
 }
 
 // dropFills drops the reads in flight of the matching keys: their values are not cached, and later callers

@@ -108,7 +108,7 @@ type Loading[K Key, V comparable] struct {
 
 	seed    maphash.Seed // of the spread
 	mu      sync.Mutex
-	entries *Recent[K, entry[K, V]]
+	entries *Recent[K, entry[V]]
 	fills   map[*fill[K]]struct{}
 	stats   Stats // except the atomic counters above
 
@@ -118,8 +118,7 @@ type Loading[K Key, V comparable] struct {
 
 // entry is a cached value. The lock of the cache guards refreshing, unanswered and retry; the other fields
 // never change.
-type entry[K Key, V any] struct {
-	key      K
+type entry[V any] struct {
 	value    V
 	read     time.Time // when the read began
 	negative bool
@@ -154,7 +153,7 @@ var errSlow = errors.New("no answer in half of the caller's time")
 
 // NewLoading returns an empty cache with room for size values. It fails for a size below 1.
 func NewLoading[K Key, V comparable](size int, o Options[V]) (*Loading[K, V], error) {
-	entries, err := NewRecent(size, func(e *entry[K, V]) K { return e.key })
+	entries, err := NewRecent[K, entry[V]](size)
 	if err != nil {
 		return nil, err
 	}
@@ -188,14 +187,14 @@ func (c *Loading[K, V]) Fresh(key K) (fresh V) {
 }
 
 // servesWithin reports whether the entry is usable within d after its read. An evicted entry is not.
-func (e *entry[K, V]) servesWithin(now time.Time, d time.Duration) bool {
+func (e *entry[V]) servesWithin(now time.Time, d time.Duration) bool {
 	age := now.Sub(e.read)
 	return !e.evicted && age >= 0 && age < d
 }
 
 // servesUnanswered reports whether the entry is usable within d after its read, because a new read gets no
 // answer. Evicted entries count too, and a clock that was set back does not make it too old.
-func (e *entry[K, V]) servesUnanswered(now time.Time, d time.Duration) bool {
+func (e *entry[V]) servesUnanswered(now time.Time, d time.Duration) bool {
 	return now.Sub(e.read) < d
 }
 
@@ -411,7 +410,7 @@ func (c *Loading[K, V]) readValue(ctx context.Context, key K, load Load[V], begu
 	case f.dropped:
 	case err == nil:
 		traits := c.Describe(v)
-		if c.entries.Add(entry[K, V]{key: key, value: v, read: f.began.Add(-traits.Elder), negative: traits.Negative, mayEnd: traits.MayEnd}) {
+		if c.entries.Add(key, entry[V]{value: v, read: f.began.Add(-traits.Elder), negative: traits.Negative, mayEnd: traits.MayEnd}) {
 			c.stats.Evictions++
 		}
 	case e != nil && c.Definite(err):
@@ -445,7 +444,7 @@ func (c *Loading[K, V]) Replace(key K, old, with V) {
 	if e := c.entries.Peek(key); e != nil && e.value == old {
 		replaced := *e
 		replaced.value = with
-		c.entries.Add(replaced)
+		c.entries.Add(key, replaced)
 	}
 }
 
@@ -470,7 +469,7 @@ func (c *Loading[K, V]) Stats() Stats {
 type Held[K Key, V comparable] struct {
 	// Value is the value.
 	Value V
-	place *kept[K, entry[K, V]]
+	place *kept[K, entry[V]]
 }
 
 // Hold returns the value of a key that is fresh by its TTL, for later checks by Still without a lookup. It

@@ -166,7 +166,7 @@ func TestLoadingAheadIsSpread(t *testing.T) {
 	const ahead, spread, keys = ttl / 5, ttl / 5, 100
 	synctest.Test(t, func(t *testing.T) {
 		c, s := loading(t, Options[*version]{Ahead: ahead, Spread: spread}), &store{}
-		c.entries, _ = NewRecent(keys, func(e *entry[name, *version]) name { return e.key })
+		c.entries, _ = NewRecent[name, entry[*version]](keys)
 		ask := func() int {
 			for k := range keys {
 				_ = c.Ready(t.Context(), name(rune('a'+k)), s.load)

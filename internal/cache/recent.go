@@ -23,11 +23,10 @@ type Recent[K comparable, V any] struct {
 
 	size  int
 	every int64
-	keyOf func(*V) K
 	uses  atomic.Uint64
 
 	mu sync.RWMutex
-	// byHash has a value under the hash of its key. A key is large, and a map by key would store it a third
+	// byHash has a value under the hash of its key. A key is large, and a map by key would store it a second
 	// time. A key with the same hash as another is in byKey.
 	byHash map[uint64]*kept[K, V]
 	byKey  map[K]*kept[K, V]
@@ -40,8 +39,9 @@ type Recent[K comparable, V any] struct {
 // removed is stored in recorded after the removal of a value.
 const removed = math.MaxUint64
 
-// kept is a value, and the count of uses at which its use was last recorded.
+// kept is a value with its key, and the count of uses at which its use was last recorded.
 type kept[K comparable, V any] struct {
+	key      K
 	value    V
 	recorded atomic.Uint64
 	// newer and older are its neighbours; the cache's lock guards them.
@@ -50,13 +50,12 @@ type kept[K comparable, V any] struct {
 
 var errNoRoom = errors.New("a cache needs room for one value or more")
 
-// NewRecent returns an empty cache with room for size values. keyOf returns the key of a value. It fails for
-// a size below 1.
-func NewRecent[K comparable, V any](size int, keyOf func(*V) K) (*Recent[K, V], error) {
+// NewRecent returns an empty cache with room for size values. It fails for a size below 1.
+func NewRecent[K comparable, V any](size int) (*Recent[K, V], error) {
 	if size < 1 {
 		return nil, errNoRoom
 	}
-	return &Recent[K, V]{size: size, every: int64(size / 16), keyOf: keyOf, byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
+	return &Recent[K, V]{size: size, every: int64(size / 16), byHash: map[uint64]*kept[K, V]{}, seed: maphash.MakeSeed(), bits: math.MaxUint64}, nil
 }
 
 // Get returns a pointer to the value of a key and counts a use; nil for an absent key. It makes the value the
@@ -110,9 +109,8 @@ func (r *Recent[K, V]) recordUse(k *kept[K, V]) bool {
 
 // Add adds a value and replaces the previous one of its key. It returns true if another value was removed for
 // lack of room.
-func (r *Recent[K, V]) Add(value V) (evicted bool) {
-	k := &kept[K, V]{value: value}
-	key := r.keyOf(&value)
+func (r *Recent[K, V]) Add(key K, value V) (evicted bool) {
+	k := &kept[K, V]{key: key, value: value}
 	k.recorded.Store(r.uses.Add(1))
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -124,8 +122,9 @@ func (r *Recent[K, V]) Add(value V) (evicted bool) {
 }
 
 // GetOrAdd returns the value of a key and counts a use. For an absent key it adds one, filled by make under the
-// lock; without room it removes the oldest values that are not held.
-func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
+// lock; without room it removes the oldest values that are not held. make may keep the pointer to the cache's own
+// copy of the key, and must not change it.
+func (r *Recent[K, V]) GetOrAdd(key K, make func(*K, *V)) *V {
 	if value := r.Get(key); value != nil {
 		return value
 	}
@@ -136,8 +135,8 @@ func (r *Recent[K, V]) GetOrAdd(key K, make func(*V)) *V {
 		r.makeNewest(k)
 		return &k.value
 	}
-	k = &kept[K, V]{}
-	make(&k.value)
+	k = &kept[K, V]{key: key}
+	make(&k.key, &k.value)
 	k.recorded.Store(r.uses.Load())
 	r.insert(k, hash)
 	return &k.value
@@ -161,7 +160,7 @@ func (r *Recent[K, V]) Keys() []K {
 	defer r.mu.RUnlock()
 	keys := make([]K, 0, len(r.byHash)+len(r.byKey))
 	for k := r.oldest; k != nil; k = k.newer {
-		keys = append(keys, r.keyOf(&k.value))
+		keys = append(keys, k.key)
 	}
 	return keys
 }
@@ -179,7 +178,7 @@ func (r *Recent[K, V]) Len() int {
 // be held, for reading at least.
 func (r *Recent[K, V]) find(key K) (hash uint64, k *kept[K, V]) {
 	hash = maphash.Comparable(r.seed, key) & r.bits
-	if k = r.byHash[hash]; k != nil && r.keyOf(&k.value) == key {
+	if k = r.byHash[hash]; k != nil && k.key == key {
 		return hash, k
 	}
 	return hash, r.byKey[key] // nearly always empty
@@ -191,13 +190,13 @@ const mostHeld = 16
 // insert adds a value, whose key has that hash, as the newest. It removes the oldest values until there is room,
 // and returns true if it removed one. It passes over held ones, and gives up after 16 of them; r.mu must be held.
 func (r *Recent[K, V]) insert(k *kept[K, V], hash uint64) (evicted bool) {
-	switch key := r.keyOf(&k.value); {
+	switch {
 	case r.byHash[hash] == nil:
 		r.byHash[hash] = k
 	case r.byKey == nil:
-		r.byKey = map[K]*kept[K, V]{key: k}
+		r.byKey = map[K]*kept[K, V]{k.key: k}
 	default:
-		r.byKey[key] = k
+		r.byKey[k.key] = k
 	}
 	r.link(k)
 	for passed := 0; len(r.byHash)+len(r.byKey) > r.size && r.oldest != k && passed < mostHeld; {
@@ -224,11 +223,10 @@ func (r *Recent[K, V]) makeNewest(k *kept[K, V]) {
 // dropValue removes a value and marks it as removed for callers that still hold it. r.mu must be held.
 func (r *Recent[K, V]) dropValue(k *kept[K, V]) {
 	k.recorded.Store(removed)
-	key := r.keyOf(&k.value)
-	if hash, _ := r.find(key); r.byHash[hash] == k {
+	if hash, _ := r.find(k.key); r.byHash[hash] == k {
 		delete(r.byHash, hash)
 	} else {
-		delete(r.byKey, key)
+		delete(r.byKey, k.key)
 	}
 	r.unlink(k)
 }

@@ -10,17 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pair is a value that knows its key.
+// pair is a value that shows its key.
 type pair struct{ key, value int }
-
-func (p *pair) pairKey() int { return p.key }
 
 func filled(t *testing.T, size int) *Recent[int, pair] {
 	t.Helper()
-	r, err := NewRecent(size, (*pair).pairKey)
+	r, err := NewRecent[int, pair](size)
 	require.NoError(t, err)
 	for i := range size {
-		assert.False(t, r.Add(pair{i, 10 * i}))
+		assert.False(t, r.Add(i, pair{i, 10 * i}))
 	}
 	return r
 }
@@ -29,17 +27,17 @@ func filled(t *testing.T, size int) *Recent[int, pair] {
 func TestSmallCacheIsExact(t *testing.T) {
 	r := filled(t, 3)
 	assert.Equal(t, pair{0, 0}, *r.Get(0))
-	assert.True(t, r.Add(pair{3, 30}), "for the value that is forgotten")
+	assert.True(t, r.Add(3, pair{3, 30}), "for the value that is forgotten")
 	assert.Nil(t, r.Peek(1))
 	assert.Nil(t, r.Get(1))
 	assert.Equal(t, []int{2, 0, 3}, r.Keys())
 	assert.True(t, r.Remove(2))
 	assert.False(t, r.Remove(2))
 	assert.Equal(t, 2, r.Len())
-	assert.Equal(t, pair{3, 30}, *r.GetOrAdd(3, func(*pair) { panic("it is there") }))
-	assert.Equal(t, pair{9, 7}, *r.GetOrAdd(9, func(v *pair) { *v = pair{9, 7} }))
+	assert.Equal(t, pair{3, 30}, *r.GetOrAdd(3, func(*int, *pair) { panic("it is there") }))
+	assert.Equal(t, pair{9, 7}, *r.GetOrAdd(9, func(k *int, v *pair) { *v = pair{*k, 7} }))
 	assert.Equal(t, []int{0, 3, 9}, r.Keys())
-	_, err := NewRecent(0, (*pair).pairKey)
+	_, err := NewRecent[int, pair](0)
 	assert.Error(t, err)
 }
 
@@ -50,7 +48,7 @@ func TestOneValueIsMade(t *testing.T) {
 	made := make(chan int, 64)
 	for range cap(made) {
 		group.Go(func() {
-			made <- r.GetOrAdd(-1, func(v *pair) { *v = pair{-1, len(made)} }).value
+			made <- r.GetOrAdd(-1, func(_ *int, v *pair) { *v = pair{-1, len(made)} }).value
 			r.Get(5)
 		})
 	}
@@ -66,10 +64,10 @@ func TestOneValueIsMade(t *testing.T) {
 func TestForgottenValuesStandAlone(t *testing.T) {
 	r := filled(t, 3)
 	replaced, forgotten := r.Peek(0), r.Peek(1)
-	assert.False(t, r.Add(pair{0, 5}), "in the place of the last")
+	assert.False(t, r.Add(0, pair{0, 5}), "in the place of the last")
 	assert.Equal(t, []int{1, 2, 0}, r.Keys())
 	_, first := r.find(1)
-	r.Add(pair{7, 70})
+	r.Add(7, pair{7, 70})
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
 	r.makeNewest(first) // its use was noted when it had been forgotten
 	assert.Equal(t, []int{2, 0, 7}, r.Keys())
@@ -80,23 +78,23 @@ func TestForgottenValuesStandAlone(t *testing.T) {
 		assert.True(t, r.Remove(key))
 	}
 	assert.Empty(t, r.Keys())
-	r.Add(pair{1, 1})
+	r.Add(1, pair{1, 1})
 	assert.Equal(t, []int{1}, r.Keys())
 }
 
 // Keys of one hash are told apart, whichever of them comes and goes.
 func TestKeysOfOneHash(t *testing.T) {
-	r, err := NewRecent(5, (*pair).pairKey)
+	r, err := NewRecent[int, pair](5)
 	require.NoError(t, err)
 	r.bits = 1
 	for i := range 5 {
-		assert.False(t, r.Add(pair{i, 10 * i}))
+		assert.False(t, r.Add(i, pair{i, 10 * i}))
 	}
-	assert.False(t, r.Add(pair{2, 25}), "in the place of the last")
-	assert.True(t, r.Add(pair{5, 50}))
+	assert.False(t, r.Add(2, pair{2, 25}), "in the place of the last")
+	assert.True(t, r.Add(5, pair{5, 50}))
 	for key, want := range map[int]int{1: 10, 2: 25, 3: 30, 4: 40, 5: 50} {
 		require.Equal(t, pair{key, want}, *r.Get(key), "key %d", key)
-		assert.Equal(t, pair{key, want}, *r.GetOrAdd(key, func(*pair) { panic("it is there") }))
+		assert.Equal(t, pair{key, want}, *r.GetOrAdd(key, func(*int, *pair) { panic("it is there") }))
 	}
 	assert.Nil(t, r.Peek(0))
 	assert.Equal(t, 5, r.Len())
@@ -159,7 +157,7 @@ func TestUseOfWhatIsHeldIsNoted(t *testing.T) {
 	assert.Equal(t, pair{0, 0}, held.value)
 	assert.Equal(t, pair{1, 10}, *r.Get(1))
 	assert.True(t, r.recordUse(held))
-	assert.True(t, r.Add(pair{3, 30}), "for the value that is forgotten")
+	assert.True(t, r.Add(3, pair{3, 30}), "for the value that is forgotten")
 	assert.Equal(t, pair{0, 0}, *r.GetUncounted(0))
 	assert.Equal(t, []int{1, 3, 0}, r.Keys())
 	r.Remove(0)

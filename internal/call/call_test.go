@@ -38,8 +38,7 @@ func TestDenialWaitsFromTheLastDecision(t *testing.T) {
 			HasRefilled: true, Refilled: now, Set: schema.NewLimitSets().Of([]string{name}),
 			Limits: []schema.Stored{{Rate: cfg.Limits[0].Rate, Capacity: 10 * milli, Tokens: 10*milli - used}},
 		}
-		l := &lane.Lane{}
-		l.Entity, l.Resource = name, "gpt-4"
+		l := &lane.Lane{Bucket: lane.Bucket{BucketKey: &lane.BucketKey{Entity: name, Resource: "gpt-4"}}}
 		return level{lane: l, cfg: cfg, asked: []plan.Signed{{Name: name, Amount: 10 * milli}}, answered: true, last: Reading{lane: l, Reading: plan.Reading{Image: image, Config: cfg, Now: now}}}
 	}
 	charged := levelList{of("a", 1000, 5*milli), of("b", 1450, milli/2), of("c", 1200, milli)}

@@ -17,13 +17,10 @@ type givenConfigs struct {
 	resolved *cache.Loading[GivenKey, *Resolved]
 	plans    *cache.Loading[planKey, *planItems]
 	// of has the last given plan of each entity.
-	of *cache.Recent[string, givenPlan]
+	of *cache.Recent[string, string]
 	// disputeOnce logs the first entity with two given plans.
 	disputeOnce sync.Once
 }
-
-// givenPlan is the plan that a call gave for an entity.
-type givenPlan struct{ entity, plan string }
 
 // newGivenConfigs makes empty caches of configurations, plans and last given plans, each with room for a
 // quarter of size, at least 1.
@@ -33,7 +30,7 @@ func newGivenConfigs(size int, o cache.Options[*Resolved]) givenConfigs {
 	plans, _ := cache.NewLoading[planKey](size, cache.Options[*planItems]{
 		Now: o.Now, TTL: o.TTL, Grace: o.Grace, Away: o.Away, MaxStale: o.MaxStale, Definite: isDefiniteError, Unanswered: isUnanswered,
 	})
-	of, _ := cache.NewRecent(size, func(p *givenPlan) string { return p.entity })
+	of, _ := cache.NewRecent[string, string](size)
 	return givenConfigs{resolved: resolved, plans: plans, of: of}
 }
 
@@ -85,16 +82,16 @@ func sameItem(a, b schema.Item) bool { return reflect.DeepEqual(a, b) }
 // it logs that, once per cache.
 func (g *givenConfigs) noteDispute(ctx context.Context, log *slog.Logger, entity, plan string) {
 	last := g.of.Get(entity)
-	if last != nil && last.plan == plan {
+	if last != nil && *last == plan {
 		return
 	}
-	g.of.Add(givenPlan{entity, plan})
+	g.of.Add(entity, plan)
 	if last == nil {
 		return
 	}
 	g.disputeOnce.Do(func() {
 		log.WarnContext(ctx, "calls give two plans for one entity; they take turns with its buckets",
-			slog.String("entity", entity), slog.String("plan", plan), slog.String("before", last.plan))
+			slog.String("entity", entity), slog.String("plan", plan), slog.String("before", *last))
 	})
 }
 

@@ -160,9 +160,9 @@ const (
 	forTable scope = true
 )
 
-// sendRequest makes a request within the timeout and returns its error with a diagnosis, for Classify; a success that
-// does not come from DynamoDB is ErrForeign. It reports the outcome of a request for data to the breaker of its
-// table. A FailFast client refuses such a request while the table is open. After an outage it may wait for a
+// sendRequest makes a request within the timeout and returns its error with a diagnosis, for Classify; a success
+// that does not come from DynamoDB is ErrForeign. It reports the outcome of a request for data to the breaker of
+// its table. A FailFast client refuses such a request while the table is open. After an outage it may wait for a
 // place in the breaker's trial. The outcome of a request about a table does not show whether its data can be used.
 func sendRequest[In, Out any](ctx context.Context, c *Client, about scope, request func(context.Context, In, ...func(*dynamodb.Options)) (Out, error), in In, opts options) (out Out, err error) {
 	breaker, timeout := c.breaker, c.timeout

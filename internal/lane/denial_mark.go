@@ -31,7 +31,7 @@ type denialMarks struct {
 // denialMark is a mark in a bucket: of a limit, in a window, with a burst. shadow means that the limit is in shadow and
 // denied nothing.
 type denialMark struct {
-	bucketKey
+	BucketKey
 	limit         string
 	shadow        bool
 	window, burst int64
@@ -69,7 +69,7 @@ func (d *denialMarks) markDenial(at site, memory *Memory, limit string, window i
 		return
 	}
 	stored := &image.Limits[image.Set.Index(limit)]
-	m := denialMark{bucketKey{at.Entity, at.Resource}, limit, shadow, int64(stored.Window), stored.Burst}
+	m := denialMark{*at.BucketKey, limit, shadow, int64(stored.Window), stored.Burst}
 	if m.window < window || !d.beginMark(m) {
 		return
 	}

@@ -50,7 +50,7 @@ type Registry struct {
 	// denials marks denials in buckets.
 	denials denialMarks
 
-	byKey *cache.Recent[bucketKey, Lane]
+	byKey *cache.Recent[BucketKey, Lane]
 	// numbers counts all lanes so far.
 	numbers uint16
 	// Unsettled sums the estimates that quotas are charged for open calls.
@@ -93,7 +93,7 @@ type Located struct {
 // newRegistry returns a registry without lanes; by makes the writer of its pending updates. It fails for a Size
 // below 1.
 func newRegistry(o Options, by func(*Registry) teller) (*Registry, error) {
-	byKey, err := cache.NewRecent(o.Size, func(l *Lane) bucketKey { return bucketKey{l.Entity, l.Resource} })
+	byKey, err := cache.NewRecent[BucketKey, Lane](o.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -134,13 +134,13 @@ func (s *Registry) Flush(ctx context.Context) {
 // Of returns the lane of a bucket. If the process has none, it makes it, with a prefetch if the resource has a
 // horizon; another lane at rest may be evicted then.
 func (s *Registry) Of(entity, resource string) *Lane {
-	key := bucketKey{entity, resource}
+	key := BucketKey{entity, resource}
 	if l := s.byKey.Get(key); l != nil { // the usual case makes no closure
 		return l
 	}
-	return s.byKey.GetOrAdd(key, func(l *Lane) { // one at a time
+	return s.byKey.GetOrAdd(key, func(own *BucketKey, l *Lane) { // one at a time
 		s.numbers++
-		l.owner, l.number, l.Entity, l.Resource = s, s.numbers, entity, resource
+		l.owner, l.number, l.BucketKey = s, s.numbers, own
 		l.queue.ops, l.Contact.table = l.queue.room[:0], &s.Table
 		l.Memory = Memory{shared: &l.shared, access: &s.Access}
 		if s.Horizon != nil {
@@ -152,7 +152,7 @@ func (s *Registry) Of(entity, resource string) *Lane {
 // Memo returns the value that the limiter stored in a bucket's lane; nil without one or without a lane. It
 // makes no lane, and does not count as a use of it.
 func (s *Registry) Memo(entity, resource string) any {
-	if l := s.byKey.GetUncounted(bucketKey{entity, resource}); l != nil {
+	if l := s.byKey.GetUncounted(BucketKey{entity, resource}); l != nil {
 		if memo := l.Memo.Load(); memo != nil {
 			return memo.Of
 		}
@@ -163,7 +163,7 @@ func (s *Registry) Memo(entity, resource string) any {
 // MarkRefilled marks the bucket's image as stale and wakes its waiting heads, because this process has filled
 // the bucket by hand. It does nothing if the bucket has no lane.
 func (s *Registry) MarkRefilled(entity, resource string) {
-	if l := s.byKey.Get(bucketKey{entity, resource}); l != nil {
+	if l := s.byKey.Get(BucketKey{entity, resource}); l != nil {
 		l.Memory.MarkRefilled()
 	}
 }
@@ -192,7 +192,7 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 	if len(inFlight) > 0 {
 		s.SlotsOf(l).countAdmitted(inFlight, cfg)
 	}
-	key, now := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}, s.SureMS()
+	key, now := toldKey{BucketKey: *l.BucketKey}, s.SureMS()
 	return s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.charged = plan.Quotas{Config: cfg, Now: now}.AddCharges(w.charged, amounts)
 		return w.addCounts(amounts)
@@ -203,7 +203,7 @@ func (s *Registry) Count(l *Lane, amounts []plan.Signed, cfg *plan.Config) bool 
 // finds later by the call's parent and plan. ended are the amounts of a lease that ends: those of slots come
 // back. It returns false if the limiter is closed.
 func (s *Registry) CountUnlocated(entity, resource string, by Given, amounts, ended []plan.Signed) bool {
-	key := toldKey{bucketKey{entity, resource}, true, by}
+	key := toldKey{BucketKey{entity, resource}, true, by}
 	return s.told.addUpdates(key, nil, slices.Concat(amounts, ended), func(w *untold) []plan.Signed {
 		w.ended = plan.Plus(w.ended, ended)
 		return w.addCounts(amounts)
@@ -218,7 +218,7 @@ func (s *Registry) GiveBackLater(l *Lane, amounts []plan.Signed, incarnation []b
 	if len(inFlight) > 0 {
 		s.SlotsOf(l).giveBack(inFlight)
 	}
-	key := toldKey{bucketKey: bucketKey{l.Entity, l.Resource}}
+	key := toldKey{BucketKey: *l.BucketKey}
 	kept := s.told.addUpdates(key, cfg, amounts, func(w *untold) []plan.Signed {
 		w.giveBack(back{amounts, incarnation, model})
 		return nil

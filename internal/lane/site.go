@@ -16,10 +16,13 @@ import (
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
+// BucketKey names a bucket.
+type BucketKey struct{ Entity, Resource string }
+
 // Bucket names the bucket of a lane, and says whether it answers.
 type Bucket struct {
-	// Entity and Resource name the bucket.
-	Entity, Resource string
+	// BucketKey is the registry's copy.
+	*BucketKey
 	// number is the lane's place among its owner's lanes.
 	number uint16
 	// Contact says whether the bucket answers. It may be used without the lane.

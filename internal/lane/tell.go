@@ -18,15 +18,15 @@ type telling struct {
 
 // silent reports whether a bucket is known not to answer. It is false for a bucket without a lane, and sends
 // nothing.
-func (d telling) silent(key bucketKey) bool {
+func (d telling) silent(key BucketKey) bool {
 	l := d.lanes.byKey.GetUncounted(key)
 	return l != nil && l.Contact.silent()
 }
 
 // answers probes a bucket once, and reports whether it answers. It writes nothing, but makes the bucket's lane
 // if there was none.
-func (d telling) answers(ctx context.Context, key bucketKey) bool {
-	return d.lanes.Of(key.entity, key.resource).site().AnswersNow(ctx)
+func (d telling) answers(ctx context.Context, key BucketKey) bool {
+	return d.lanes.Of(key.Entity, key.Resource).site().AnswersNow(ctx)
 }
 
 // mostTells bounds how often a part is decided again because its write was refused.
@@ -39,7 +39,7 @@ func (d telling) writeUpdates(ctx context.Context, w *untold) bool {
 	if w.key.unlocated {
 		return d.locateBuckets(ctx, w)
 	}
-	l, p, gone := d.lanes.Of(w.key.entity, w.key.resource), w.sent, false
+	l, p, gone := d.lanes.Of(w.key.Entity, w.key.Resource), w.sent, false
 	quotas := plan.Quotas{Config: w.under}
 	for try := range mostTells {
 		if try > 0 && !p.isEmpty() && !d.lanes.Turns.wait(ctx) {
@@ -89,7 +89,7 @@ func (d telling) adaptPart(l *Lane, p part, image *schema.Image) part {
 		gone, rest.back = plan.Plus(gone, rest.amounts), back{}
 	}
 	rest.countPast(image)
-	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket lacks these limits or counters of them, or was created again")
+	d.told.noteDropped(*l.BucketKey, gone, "the bucket lacks these limits or counters of them, or was created again")
 	return rest
 }
 
@@ -101,7 +101,7 @@ func (d telling) partForNew(l *Lane, cfg *plan.Config, p part) part {
 		return amount > 0 && cfg.Index(name) >= 0 && !cfg.IsSlots(name)
 	})
 	gone, rest.back = plan.Plus(gone, rest.amounts), back{}
-	d.told.noteDropped(bucketKey{l.Entity, l.Resource}, gone, "the bucket is gone")
+	d.told.noteDropped(*l.BucketKey, gone, "the bucket is gone")
 	return rest
 }
 
@@ -152,7 +152,7 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 // update, if the configuration cannot be read.
 func (d telling) locateBuckets(ctx context.Context, w *untold) bool {
 	p := w.sent
-	found, err := d.lanes.Locate(ctx, w.key.entity, w.key.resource, w.key.given)
+	found, err := d.lanes.Locate(ctx, w.key.Entity, w.key.Resource, w.key.given)
 	if err != nil {
 		d.told.keepAgain(w, p)
 		return false
@@ -176,13 +176,13 @@ func (d telling) locateBuckets(ctx context.Context, w *untold) bool {
 			d.lanes.SlotsOf(f.Lane).endLate(p.ended)
 		}
 		if !d.lanes.Count(f.Lane, counts, f.Config) {
-			d.told.noteDropped(bucketKey{f.Lane.Entity, f.Lane.Resource}, plan.Absolute(counts), "the limiter was closed")
+			d.told.noteDropped(*f.Lane.BucketKey, plan.Absolute(counts), "the limiter was closed")
 		}
 		rest := part{counts: unknown}
 		rest, _ = rest.splitKnown(func(name string) bool { return !f.Config.Charges(name) })
 		unknown = rest.counts
 	}
-	d.told.noteDropped(w.key.bucketKey, plan.Absolute(unknown), "no bucket has limits of these names")
+	d.told.noteDropped(w.key.BucketKey, plan.Absolute(unknown), "no bucket has limits of these names")
 	d.told.clearSent(w)
 	return true
 }

@@ -26,16 +26,13 @@ const (
 // tellBackoff is the wait after writes that were throttled or refused, in a row.
 var tellBackoff = ddb.Backoff{First: 200 * time.Millisecond, Most: 10 * time.Second}
 
-// bucketKey names a bucket.
-type bucketKey struct{ entity, resource string }
-
 // Given is a call's parent and plan for an entity, in case its record has none; each may be empty.
 type Given struct{ Parent, Plan string }
 
 // toldKey names a bucket with pending updates. unlocated means that the amounts were admitted for an
 // entity without a known configuration, so that its buckets must be found first.
 type toldKey struct {
-	bucketKey
+	BucketKey
 	unlocated bool
 	given     Given
 }
@@ -46,8 +43,8 @@ type teller interface {
 	// for a while.
 	writeUpdates(ctx context.Context, w *untold) bool
 	// silent reports whether a bucket is known not to answer; answers asks it once.
-	silent(key bucketKey) bool
-	answers(ctx context.Context, key bucketKey) bool
+	silent(key BucketKey) bool
+	answers(ctx context.Context, key BucketKey) bool
 }
 
 // told holds all pending updates of buckets.
@@ -104,7 +101,7 @@ func (d *told) addUpdates(key toldKey, cfg *plan.Config, amounts []plan.Signed, 
 		go d.run()
 	}
 	d.mu.Unlock()
-	d.noteDropped(key.bucketKey, left, "the sum exceeds the most that an update can hold")
+	d.noteDropped(key.BucketKey, left, "the sum exceeds the most that an update can hold")
 	return true
 }
 
@@ -174,8 +171,8 @@ func (d *told) drain(ctx context.Context) {
 	if d.table.Open() && !hasAnswer(d.table.Probe(ctx)) {
 		return
 	}
-	asked := map[bucketKey]bool{}
-	silent := func(key bucketKey) bool {
+	asked := map[BucketKey]bool{}
+	silent := func(key BucketKey) bool {
 		if !d.by.silent(key) {
 			return false
 		}
@@ -207,7 +204,7 @@ func (d *told) drain(ctx context.Context) {
 // takeNext moves the updates of the next write to w.sent, and returns w: that of the bucket that has waited
 // longest and is not silent. w is nil if every bucket is silent or being written; done means that no update is
 // pending. It removes entries without updates.
-func (d *told) takeNext(silent func(bucketKey) bool) (w *untold, done bool) {
+func (d *told) takeNext(silent func(BucketKey) bool) (w *untold, done bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for range len(d.order) {
@@ -246,13 +243,13 @@ func (d *told) isWriting() bool {
 
 // isSilent reports whether a bucket is silent, and releases d.mu while it asks. An unlocated update has no
 // bucket that could be.
-func (d *told) isSilent(w *untold, silent func(bucketKey) bool) bool {
+func (d *told) isSilent(w *untold, silent func(BucketKey) bool) bool {
 	if w.key.unlocated {
 		return false
 	}
 	d.mu.Unlock()
 	defer d.mu.Lock()
-	return silent(w.key.bucketKey)
+	return silent(w.key.BucketKey)
 }
 
 // keepAgain puts the part p, which was surely not written, back into w, and clears w.sent. Amounts that would
@@ -261,7 +258,7 @@ func (d *told) keepAgain(w *untold, p part) {
 	d.mu.Lock()
 	left := w.restorePart(p)
 	d.mu.Unlock()
-	d.noteDropped(w.key.bucketKey, left, "the sum exceeds the most that an update can hold")
+	d.noteDropped(w.key.BucketKey, left, "the sum exceeds the most that an update can hold")
 }
 
 // clearSent clears the part of w in flight: it has landed, is dropped, or is in doubt. Updates that came
@@ -274,13 +271,13 @@ func (d *told) clearSent(w *untold) {
 
 // noteDropped counts amounts that will never be written as dropped, by their absolute values, and logs them
 // with the reason why. It does nothing without amounts.
-func (d *told) noteDropped(key bucketKey, amounts []plan.Signed, why string) {
+func (d *told) noteDropped(key BucketKey, amounts []plan.Signed, why string) {
 	if len(amounts) == 0 {
 		return
 	}
 	d.tally.Drop(amounts)
 	d.log.Warn("dynalimit: a pending counter update is dropped, and the bucket's counter misses it: "+why,
-		slog.String("entity", key.entity), slog.String("resource", key.resource), slog.Any("tokens", plan.Tokens(amounts)))
+		slog.String("entity", key.Entity), slog.String("resource", key.Resource), slog.Any("tokens", plan.Tokens(amounts)))
 }
 
 // sumUpdates returns the number of buckets with pending updates, and the sums of their absolute amounts by

@@ -440,7 +440,7 @@ func TestWhatFindsNoRoomIsDropped(t *testing.T) {
 		d := &l.owner.told
 		d.byKey, d.running = map[toldKey]*untold{}, true
 		for i := range maxUntold {
-			d.byKey[toldKey{bucketKey: bucketKey{"full", strconv.Itoa(i)}}] = &untold{}
+			d.byKey[toldKey{BucketKey: BucketKey{"full", strconv.Itoa(i)}}] = &untold{}
 		}
 		require.True(t, l.owner.Count(l, rpm(2), rpmOf(100)))
 		require.True(t, l.owner.Count(l, rpm(-1), rpmOf(100)))

@@ -23,20 +23,14 @@ import (
 // them. They are turned into today's by a change of that very item, by the call that makes a bucket in their
 // place, and by Migrate.
 
-// look is the record of a place without items of the older layout.
-type look struct {
-	place string
-	at    time.Time
-}
-
 // Takeover turns items of the older layout into today's.
 type Takeover struct {
 	// Turner makes the changes.
 	Turner *legacy.Turner
 
 	layout *layout.Layout
-	// looks remembers the places without such items, for as long as the version record is trusted.
-	looks *cache.Recent[string, look]
+	// looks has the time at which a place had no such items, for as long as the version record is trusted.
+	looks *cache.Recent[string, time.Time]
 	keys  schema.Keys
 	sets  *schema.LimitSets
 }
@@ -44,7 +38,7 @@ type Takeover struct {
 // NewTakeover returns the takeover of a table, and sends nothing. It remembers for up to size buckets and
 // configurations that they have no items of the older layout. It panics for a size below 1.
 func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *schema.LimitSets, size int) *Takeover {
-	looks, err := cache.NewRecent(size, func(l *look) string { return l.place })
+	looks, err := cache.NewRecent[string, time.Time](size)
 	if err != nil {
 		panic(err)
 	}
@@ -54,11 +48,11 @@ func NewTakeover(l *layout.Layout, t *legacy.Turner, keys schema.Keys, sets *sch
 // wasChecked reports whether the table was found to have no items of the older layout for a bucket or
 // configuration, within the last layout.TTL. place is its key.
 func (o *Takeover) wasChecked(place string) bool {
-	l := o.looks.Get(place)
-	if l == nil {
+	at := o.looks.Get(place)
+	if at == nil {
 		return false
 	}
-	age := o.layout.Now().Sub(l.at)
+	age := o.layout.Now().Sub(*at)
 	return age >= 0 && age < layout.TTL
 }
 
@@ -92,7 +86,7 @@ func (o *Takeover) ReadLimits(ctx context.Context, owners ...schema.ConfigOwner)
 				return UnreadableError(err)
 			}
 			if len(limits) == 0 {
-				o.looks.Add(look{place: place, at: at})
+				o.looks.Add(place, at)
 				return nil
 			}
 			mu.Lock()
@@ -151,7 +145,7 @@ func (o *Takeover) ConvertConfig(ctx context.Context, owner schema.ConfigOwner) 
 	if err != nil {
 		return UnreadableError(err)
 	}
-	o.looks.Add(look{place: place, at: at})
+	o.looks.Add(place, at)
 	o.LogTurned(ctx, t, owner.Entity, owner.Resource)
 	return nil
 }
