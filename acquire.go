@@ -139,10 +139,10 @@ func (l *RateLimiter) Do(ctx context.Context, entity, resource string, amounts A
 // closed. With RepositoryOptions.Compatible it also refuses resources and limits that zae-limiter cannot read.
 func (l *RateLimiter) makeRequest(r *call.Request, entity, resource string, amounts Amounts, opts []AcquireOption) (err error) {
 	*r = call.Request{Entity: entity, Resource: resource, Amounts: amounts}
-	if reason := schema.CheckEntity(entity); reason != "" {
+	if reason := schema.EntityRule.Check(entity); reason != "" {
 		return invalid("entity", "%s", reason)
 	}
-	if reason := schema.CheckResource(resource); reason != "" {
+	if reason := schema.ResourceRule.Check(resource); reason != "" {
 		return invalid("resource", "%s", reason)
 	}
 	if err = checkAmounts(amounts, false); err != nil {
@@ -214,7 +214,7 @@ func checkAmounts(amounts Amounts, signed bool) error {
 		return invalid("amounts", "is empty; name at least one limit, for example dynalimit.Amounts{\"rpm\": 1}")
 	}
 	for name, n := range amounts {
-		if reason := schema.CheckLimitName(name); reason != "" {
+		if reason := schema.LimitRule.Check(name); reason != "" {
 			return invalid("amounts", "limit name %s", reason)
 		}
 		if n < 0 && !signed {

@@ -445,7 +445,7 @@ func checkNow(now func() time.Time) error {
 
 // checkEntityID returns a *ValidationError of the field for an invalid entity id; nil for a valid one.
 func checkEntityID(field, id string) error {
-	if reason := schema.CheckEntity(id); reason != "" {
+	if reason := schema.EntityRule.Check(id); reason != "" {
 		return invalid(field, "%s", reason)
 	}
 	return nil
@@ -453,7 +453,7 @@ func checkEntityID(field, id string) error {
 
 // checkResource returns a *ValidationError of the field "resource" for an invalid name; nil for a valid one.
 func checkResource(resource string) error {
-	if reason := schema.CheckResource(resource); reason != "" {
+	if reason := schema.ResourceRule.Check(resource); reason != "" {
 		return invalid("resource", "%s", reason)
 	}
 	return nil

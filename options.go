@@ -159,7 +159,7 @@ func checkPrefetch(field string, d time.Duration) error {
 func (o Options) checkPrefetches() error {
 	for resource, d := range o.PrefetchResources {
 		field := "options.PrefetchResources[" + resource + "]"
-		if reason := schema.CheckResource(resource); reason != "" {
+		if reason := schema.ResourceRule.Check(resource); reason != "" {
 			return invalid(field, "the resource %s", reason)
 		}
 		if err := checkPrefetch(field, d); err != nil {

@@ -228,7 +228,7 @@ func (o RepositoryOptions) newRepository(client DynamoDB, name string, keys sche
 // validate returns a *ValidationError for the first invalid option; nil if all are valid.
 func (o RepositoryOptions) validate() error {
 	if o.Namespace != "" {
-		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
+		if reason := schema.EntityRule.Check(o.Namespace); reason != "" {
 			return invalid("options.Namespace", "%s", reason)
 		}
 	}

@@ -57,7 +57,7 @@ type BucketRefill struct {
 // that is unconfirmed, repeat it with the same id.
 func (b Buckets) Reset(ctx context.Context, entity, resource, id string, limits ...string) (*BucketRefill, error) {
 	for _, name := range limits {
-		if reason := schema.CheckLimitName(name); reason != "" {
+		if reason := schema.LimitRule.Check(name); reason != "" {
 			return nil, invalid("limits", "limit name %s", reason)
 		}
 	}

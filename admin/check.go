@@ -42,7 +42,7 @@ func isValidation(err error) bool {
 
 // checkEntityID returns a *ValidationError for field unless id is a valid entity id.
 func checkEntityID(field, id string) error {
-	if reason := schema.CheckEntity(id); reason != "" {
+	if reason := schema.EntityRule.Check(id); reason != "" {
 		return invalid(field, "%s", reason)
 	}
 	return nil
@@ -50,7 +50,7 @@ func checkEntityID(field, id string) error {
 
 // checkResource returns a *ValidationError unless resource is a valid name of a resource.
 func checkResource(resource string) error {
-	if reason := schema.CheckResource(resource); reason != "" {
+	if reason := schema.ResourceRule.Check(resource); reason != "" {
 		return invalid("resource", "%s", reason)
 	}
 	return nil

@@ -130,8 +130,8 @@ func (c LimitConfig) checkLifted(prefix string) error {
 	}
 	for i, name := range c.Lifted {
 		switch {
-		case schema.CheckLimitName(name) != "":
-			return invalid(prefix+"lifted", "has %q: %s", name, schema.CheckLimitName(name))
+		case schema.LimitRule.Check(name) != "":
+			return invalid(prefix+"lifted", "has %q: %s", name, schema.LimitRule.Check(name))
 		case slices.Contains(c.Lifted[:i], name):
 			return invalid(prefix+"lifted", "has %q twice", name)
 		case slices.ContainsFunc(c.Limits, func(l dynalimit.Limit) bool { return l.Name == name }):

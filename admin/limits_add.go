@@ -45,7 +45,7 @@ func (l Limits) Add(ctx context.Context, at Scope, limits []dynalimit.Limit) err
 // LimitConfig.Only.
 func (l Limits) Remove(ctx context.Context, at Scope, names []string) error {
 	for _, name := range names {
-		if reason := schema.CheckLimitName(name); reason != "" {
+		if reason := schema.LimitRule.Check(name); reason != "" {
 			return invalid("names", "has %q: %s", name, reason)
 		}
 	}

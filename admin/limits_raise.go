@@ -60,7 +60,7 @@ func raiseLimit(ctx context.Context, l Limits, at Scope, r Raise, replace bool) 
 	if r.Until = r.Until.Truncate(time.Second); !r.Until.After(now) || r.Until.After(now.Add(longestRaise)) {
 		return invalid("until", "is %s, and now is %s; give a later time, at most 90 days ahead", r.Until.Format(time.RFC3339), now.Format(time.RFC3339))
 	}
-	if reason := schema.CheckLimitName(r.Name); reason != "" {
+	if reason := schema.LimitRule.Check(r.Name); reason != "" {
 		return invalid("name", "%q: %s", r.Name, reason)
 	}
 	if err := cmp.Or(at.validate("scope."), l.d.checkChange(ctx)); err != nil {

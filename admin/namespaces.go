@@ -108,7 +108,7 @@ func (n Namespaces) changeState(ctx context.Context, name string, t transition) 
 	if err := n.checkUnbound(); err != nil {
 		return err
 	}
-	if reason := schema.CheckNamespace(name); reason != "" {
+	if reason := schema.EntityRule.Check(name); reason != "" {
 		return invalid("name", "%s", reason)
 	}
 	if err := n.d.checkChange(ctx); err != nil {
@@ -151,7 +151,7 @@ func (n Namespaces) Get(ctx context.Context, name string) (Namespace, error) {
 	if own := n.d.Keys.Name(); own != "" && own != name {
 		return Namespace{}, invalid("name", "is %q, and the repository is bound to the namespace %q; use one without RepositoryOptions.Namespace", name, own)
 	}
-	if reason := schema.CheckNamespace(name); reason != "" {
+	if reason := schema.EntityRule.Check(name); reason != "" {
 		return Namespace{}, invalid("name", "%s", reason)
 	}
 	key, _ := schema.NewKeys(name).Namespace()

@@ -243,7 +243,7 @@ func (s Scope) validate(prefix string) error {
 	if s.Resource == "" {
 		return nil
 	}
-	if reason := schema.CheckResource(s.Resource); reason != "" {
+	if reason := schema.ResourceRule.Check(s.Resource); reason != "" {
 		return invalid(prefix+"resource", "%s", reason)
 	}
 	return nil

@@ -69,7 +69,7 @@ const leastRetentionDays = 40 * 24 * time.Hour
 // check returns a *ValidationError for a bad namespace, clock or retention.
 func (o *CloserOptions) check() error {
 	for i, name := range o.Namespaces {
-		if reason := schema.CheckNamespace(name); name != "" && reason != "" {
+		if reason := schema.EntityRule.Check(name); name != "" && reason != "" {
 			return invalid(fmt.Sprintf("options.Namespaces[%d]", i), "%s", reason)
 		}
 	}

@@ -69,7 +69,7 @@ func (r *Reader) Alerts(ctx context.Context, q AlertQuery) (AlertPage, error) {
 		return AlertPage{}, invalid("query.Before", "%s is in no year from %d to %d; correct it", q.Before.Format(time.RFC3339), firstYear, lastYear)
 	}
 	if q.Entity != "" {
-		if reason := schema.CheckEntity(q.Entity); reason != "" {
+		if reason := schema.EntityRule.Check(q.Entity); reason != "" {
 			return AlertPage{}, invalid("query.Entity", "%s", reason)
 		}
 		return r.source.alertsOfEntity(ctx, q)

@@ -129,16 +129,16 @@ func checkSeries(s schema.UsageSeries, resource string) error {
 	field, reason := "id", ""
 	switch s.Kind {
 	case schema.UsageOfResource:
-		field, reason = "resource", schema.CheckResource(s.ID)
+		field, reason = "resource", schema.ResourceRule.Check(s.ID)
 	case schema.UsageOfPlan:
-		field, reason = "plan", schema.CheckEntity(s.ID)
+		field, reason = "plan", schema.EntityRule.Check(s.ID)
 	case schema.UsageOfChildren:
-		field, reason = "parent", schema.CheckEntity(s.ID)
+		field, reason = "parent", schema.EntityRule.Check(s.ID)
 	case schema.UsageOfEntity:
-		reason = schema.CheckEntity(s.ID)
+		reason = schema.EntityRule.Check(s.ID)
 	}
 	if reason == "" && resource != "" {
-		field, reason = "query.Resource", schema.CheckResource(resource)
+		field, reason = "query.Resource", schema.ResourceRule.Check(resource)
 	}
 	if reason != "" {
 		return invalid(field, "%s", reason)

@@ -48,7 +48,7 @@ func NewReader(client ReaderClient, tableName string, opts *ReaderOptions) (*Rea
 		return nil, invalid("table", "is empty; give the name of the table whose usage is read")
 	}
 	if o.Namespace != "" {
-		if reason := schema.CheckNamespace(o.Namespace); reason != "" {
+		if reason := schema.EntityRule.Check(o.Namespace); reason != "" {
 			return nil, invalid("options.Namespace", "%s", reason)
 		}
 	}

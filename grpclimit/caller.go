@@ -29,7 +29,7 @@ func (i *Interceptors) identifyCaller(ctx context.Context, call *Call) Caller {
 	case i.o.Key != nil:
 		c.Key = i.o.Key(ctx, call)
 	}
-	if schema.CheckEntity(c.Key) == "" && i.o.Known(c.Key) {
+	if schema.EntityRule.Check(c.Key) == "" && i.o.Known(c.Key) {
 		return c
 	}
 	return Caller{Key: i.o.Strangers}

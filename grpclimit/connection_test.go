@@ -84,7 +84,7 @@ func FuzzMethod(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, method string) {
 		got := grpclimit.Method(t.Context(), &grpclimit.Call{Method: method})
-		assert.Empty(t, schema.CheckResource(got))
+		assert.Empty(t, schema.ResourceRule.Check(got))
 	})
 }
 

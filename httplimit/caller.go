@@ -29,7 +29,7 @@ func (m *middleware) identifyCaller(r *http.Request) Caller {
 	case m.Key != nil:
 		c.Key = m.Key(r)
 	}
-	if schema.CheckEntity(c.Key) == "" && m.Known(c.Key) {
+	if schema.EntityRule.Check(c.Key) == "" && m.Known(c.Key) {
 		return c
 	}
 	return Caller{Key: m.Strangers}

@@ -254,7 +254,7 @@ func TestRoute(t *testing.T) {
 		r := httptest.NewRequestWithContext(t.Context(), test.method, test.url, nil)
 		assert.Equal(t, test.want, around(r))
 		assert.Equal(t, test.want, do(mux, r).Body.String())
-		assert.Empty(t, schema.CheckResource(around(r)))
+		assert.Empty(t, schema.ResourceRule.Check(around(r)))
 	}
 	for _, url := range []string{"/none", "/items/7/8"} {
 		assert.Equal(t, "unrouted", around(httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)))

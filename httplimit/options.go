@@ -67,7 +67,7 @@ func (o *Options) validate() error {
 	case o.Key == nil && o.Identify == nil && o.Known != nil:
 		return invalid("options.Key", "is nil although Known is not; give the function that finds the key of a request")
 	}
-	if reason := schema.CheckEntity(o.Strangers); o.Strangers != "" && reason != "" {
+	if reason := schema.EntityRule.Check(o.Strangers); o.Strangers != "" && reason != "" {
 		return invalid("options.Strangers", "%s", reason)
 	}
 	return nil

@@ -347,10 +347,10 @@ func (g *Guard) checkLimiterFields(r Request) error {
 	if g.opts.Limiter == nil {
 		return nil
 	}
-	if reason := schema.CheckEntity(r.Entity); reason != "" {
+	if reason := schema.EntityRule.Check(r.Entity); reason != "" {
 		return invalid("request.Entity", "%s", reason)
 	}
-	if reason := schema.CheckResource(r.Resource); r.Resource != "" && reason != "" {
+	if reason := schema.ResourceRule.Check(r.Resource); r.Resource != "" && reason != "" {
 		return invalid("request.Resource", "%s", reason)
 	}
 	if _, ok := g.opts.Limiter.(Waiter); r.Wait < 0 || r.Wait > 0 && !ok {

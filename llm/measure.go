@@ -73,7 +73,7 @@ func checkLimits(field string, limits map[string]Measure) error {
 		return invalid(field, "is empty; leave it nil for rpm and tpm, or give a Measure for each limit")
 	}
 	for name, measure := range limits {
-		if reason := schema.CheckLimitName(name); reason != "" {
+		if reason := schema.LimitRule.Check(name); reason != "" {
 			return invalid(field, "limit name %s", reason)
 		}
 		if measure == nil {

@@ -36,7 +36,7 @@ type namespaceName struct {
 
 // Validate refuses an invalid name.
 func (n namespaceName) Validate() error {
-	if reason := schema.CheckNamespace(n.Name); reason != "" {
+	if reason := schema.EntityRule.Check(n.Name); reason != "" {
 		return fmt.Errorf("the name of the namespace %s", reason)
 	}
 	return nil

@@ -243,7 +243,7 @@ func (r *configRead) ownersToConvert() []schema.ConfigOwner {
 // fails with *Invalid for a malformed name. For an expired configuration it uses recent items from memory,
 // and sets the time of their read in items.
 func (r *configRead) readPlan(ctx context.Context, plan string, items *storedItems) (own, all schema.Item, err error) {
-	if reason := schema.CheckEntity(plan); reason != "" {
+	if reason := schema.EntityRule.Check(plan); reason != "" {
 		return nil, nil, &Invalid{Field: "plan of the entity's record", Reason: reason}
 	}
 	ofResource, ofAll := r.of.keys.PlanConfig(plan, r.key.Resource), r.of.keys.PlanConfig(plan, "")

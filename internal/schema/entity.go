@@ -226,7 +226,7 @@ func UnlistedValue() (name string, value types.AttributeValue) { return ":meta",
 func ListRecord(item Item) (Key, Statement, bool) {
 	key := KeyOf(item)
 	k, kind, id, known := splitPartition(key.PK)
-	if !known || kind != "ENTITY#" || key.SK != skMeta || CheckEntity(id) != "" {
+	if !known || kind != "ENTITY#" || key.SK != skMeta || EntityRule.Check(id) != "" {
 		return Key{}, Statement{}, false
 	}
 	b := newStatementBuilder()

@@ -24,13 +24,58 @@ const (
 	MaxGroups = 8
 )
 
-// CheckEntity returns why an entity id is invalid, as a text, or "" for a valid one. An id has 1 to 256
-// letters, digits and _ . - : @ and begins with a letter or digit.
-func CheckEntity(id string) string { return checkIdentifier(id, maxIdentifier, 0) }
+// NameRule is the rule for names of one kind, all of ASCII.
+type NameRule struct {
+	most        int     // in characters
+	first, rest classes // of the first character, and of the others
+	start, use  string  // first and rest in words
+	example     string  // the advice for an empty name
+}
 
-// CheckResource returns why a resource is invalid, as a text, or "". A resource is like an entity id and may
-// also contain slashes.
-func CheckResource(r string) string { return checkIdentifier(r, maxIdentifier, slash) }
+// The rules for the names that users give.
+var (
+	// EntityRule is for entity ids, plans, parents and namespaces: 1 to 256 letters, digits and _ . - : @, of which
+	// the first is a letter or digit.
+	EntityRule = NameRule{
+		most: maxIdentifier, first: letters | digits, rest: letters | digits | marks | signs, start: "a letter or digit",
+		use: "letters, digits and _ . - : @", example: "a name that starts with a letter or digit",
+	}
+	// ResourceRule is for resources. They are like entity ids, and may also contain slashes.
+	ResourceRule = NameRule{
+		most: maxIdentifier, first: letters | digits, rest: letters | digits | marks | signs | slash, start: "a letter or digit",
+		use: "letters, digits and _ . - : @ /", example: "a name that starts with a letter or digit",
+	}
+	// LimitRule is for names of limits: 1 to 64 letters, digits and _ . -, of which the first is a letter.
+	LimitRule = NameRule{
+		most: maxLimitName, first: letters, rest: letters | digits | marks, start: "a letter",
+		use: "letters, digits and _ . -", example: "a name such as \"rpm\"",
+	}
+	// CompatibleRule is for resources that zae-limiter accepts too: at most 64 letters, digits and _ . - /, of which
+	// the first is a letter.
+	CompatibleRule = NameRule{
+		most: maxLimitName, first: letters, rest: letters | digits | marks | slash, start: "a letter",
+		use: "letters, digits and _ . - /", example: "a name that starts with a letter",
+	}
+)
+
+// Check returns why a name is invalid, as a text, or "" for a valid one.
+func (r *NameRule) Check(name string) string {
+	if name == "" {
+		return "is empty; give " + r.example
+	}
+	if len(name) > r.most { // bytes
+		if n := utf8.RuneCountInString(name); n > r.most {
+			return fmt.Sprintf("has %d characters; at most %d are allowed", n, r.most)
+		}
+	}
+	switch i, c := wrongCharacter(name, r.first, r.rest); {
+	case i == 0:
+		return fmt.Sprintf("%q starts with %q; start with %s", name, c, r.start)
+	case i > 0:
+		return fmt.Sprintf("%q contains %q; use %s", name, c, r.use)
+	}
+	return ""
+}
 
 // CheckGroup returns why the name of a group is invalid, as a text, or "". A group is a resource other than
 // DefaultResource.
@@ -38,7 +83,7 @@ func CheckGroup(group string) string {
 	if group == DefaultResource {
 		return fmt.Sprintf("%q means every resource; give the group another name", group)
 	}
-	return CheckResource(group)
+	return ResourceRule.Check(group)
 }
 
 // CheckGroups returns why the groups of a resource are invalid, as a text, or "". It refuses more than
@@ -56,66 +101,6 @@ func CheckGroups(resource string, groups []string) string {
 		case slices.Contains(groups[:i], group):
 			return fmt.Sprintf("hold %q twice; name it once", group)
 		}
-	}
-	return ""
-}
-
-// CheckNamespace returns why a namespace is invalid, as a text, or "". The rules are those of an entity id.
-func CheckNamespace(ns string) string { return checkIdentifier(ns, maxIdentifier, 0) }
-
-// CheckCompatibleResource returns why zae-limiter refuses a valid resource, as a text, or "". It takes at most
-// 64 letters, digits and _ . - /, with a letter first.
-func CheckCompatibleResource(r string) string {
-	if len(r) > maxLimitName {
-		return fmt.Sprintf("has %d characters; at most %d are allowed", len(r), maxLimitName)
-	}
-	switch i, c := wrongCharacter(r, letters, letters|digits|marks|slash); {
-	case i == 0:
-		return fmt.Sprintf("%q starts with %q; start with a letter", r, c)
-	case i > 0:
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - /", r, c)
-	}
-	return ""
-}
-
-// checkIdentifier returns why an identifier is invalid, as a text, or "". It has at most `most` characters:
-// letters, digits, _ . - : @ and the classes in others. The first is a letter or digit.
-func checkIdentifier(s string, most int, others classes) string {
-	if s == "" {
-		return "is empty; give a name that starts with a letter or digit"
-	}
-	if len(s) > most { // bytes
-		if n := utf8.RuneCountInString(s); n > most {
-			return fmt.Sprintf("has %d characters; at most %d are allowed", n, most)
-		}
-	}
-	switch i, c := wrongCharacter(s, letters|digits, letters|digits|marks|signs|others); {
-	case i == 0:
-		return fmt.Sprintf("%q starts with %q; start with a letter or digit", s, c)
-	case i > 0 && others == slash:
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @ /", s, c)
-	case i > 0:
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . - : @", s, c)
-	}
-	return ""
-}
-
-// CheckLimitName returns why a limit's name is invalid, as a text, or "". A name has 1 to 64 letters, digits
-// and _ . - and begins with a letter.
-func CheckLimitName(s string) string {
-	if s == "" {
-		return "is empty; give a name such as \"rpm\""
-	}
-	if len(s) > maxLimitName { // bytes
-		if n := utf8.RuneCountInString(s); n > maxLimitName {
-			return fmt.Sprintf("has %d characters; at most %d are allowed", n, maxLimitName)
-		}
-	}
-	switch i, c := wrongCharacter(s, letters, letters|digits|marks); {
-	case i == 0:
-		return fmt.Sprintf("%q starts with %q; start with a letter", s, c)
-	case i > 0:
-		return fmt.Sprintf("%q contains %q; use letters, digits and _ . -", s, c)
 	}
 	return ""
 }

@@ -10,7 +10,7 @@ import (
 // TestOwnKeysAreNoUsers: no user names a key below the prefix of this project's own counters,
 // nothing takes such a bucket for usage, and it lies in its namespace, whose record counts.
 func TestOwnKeysAreNoUsers(t *testing.T) {
-	for _, check := range []func(string) string{CheckEntity, CheckResource, CheckNamespace, CheckGroup} {
+	for _, check := range []func(string) string{EntityRule.Check, ResourceRule.Check, CheckGroup} {
 		assert.NotEmpty(t, check(ownPrefix))
 		assert.NotEmpty(t, check("a/"+ownPrefix+"ENTITY#a"))
 	}

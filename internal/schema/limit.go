@@ -101,7 +101,7 @@ func (l ConfigLimit) checkReserve() string {
 // findFault returns the first invalid field of a limit with its defaults, and the reason as a text; both are ""
 // for a valid limit.
 func (l ConfigLimit) findFault() (field, reason string) {
-	if reason := CheckLimitName(l.Name); reason != "" {
+	if reason := LimitRule.Check(l.Name); reason != "" {
 		return "Name", reason
 	}
 	if field, reason := l.checkAmounts(); reason != "" {

@@ -26,7 +26,11 @@ func (k Keys) Operation(entity, id string) Key { return Key{k.Entity(entity), sk
 
 // CheckOperation returns why the id of an operation is invalid, as a text, or "". An id is like a resource,
 // with at most 128 characters.
-func CheckOperation(id string) string { return checkIdentifier(id, maxOperation, slash) }
+func CheckOperation(id string) string {
+	rule := ResourceRule
+	rule.most = maxOperation
+	return rule.Check(id)
+}
 
 // Operation is the record of an operation that is done once, even if it is repeated, with its result.
 type Operation struct {

@@ -75,7 +75,7 @@ func DecodeUsageRanking(item Item) UsageRanking {
 			}
 			one := Item{attrEntity: pair[0], attrEntities: pair[1]}
 			d := decoder{item: one}
-			if n, ok := d.number(attrEntities); ok && CheckEntity(Text(one, attrEntity)) == "" {
+			if n, ok := d.number(attrEntities); ok && EntityRule.Check(Text(one, attrEntity)) == "" {
 				r.Limits[limit] = append(r.Limits[limit], Ranked{Text(one, attrEntity), n})
 			}
 		}

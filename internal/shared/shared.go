@@ -89,7 +89,7 @@ func CheckCompatible(resource, field string, limits []schema.ConfigLimit) error 
 		return &fault.ValidationError{Package: "dynalimit", Field: field, Code: fault.InvalidRequest, Reason: reason}
 	}
 	if resource != "" && resource != schema.DefaultResource {
-		if reason := schema.CheckCompatibleResource(resource); reason != "" {
+		if reason := schema.CompatibleRule.Check(resource); reason != "" {
 			return refuse("resource", reason+" (RepositoryOptions.Compatible is set: zae-limiter refuses others)")
 		}
 	}

@@ -131,7 +131,7 @@ func (o *Options) validate() error {
 	}
 	for name, m := range o.Models {
 		field := fmt.Sprintf("options.Models[%q]", name)
-		if reason := schema.CheckResource(cmp.Or(m.Resource, name)); reason != "" {
+		if reason := schema.ResourceRule.Check(cmp.Or(m.Resource, name)); reason != "" {
 			return invalid(field+".Resource", "%s", reason)
 		}
 		if m.MaxOutput < 0 || m.MaxOutput > mostUnmetered {

@@ -71,7 +71,7 @@ func (d *decoder) decodeManifest(f file) {
 		d.refuseValue("version", fmt.Sprintf("is %d: write 2, the newest version of manifests", f.Version))
 	}
 	d.m.Name = cmp.Or(d.checkedText("name", f.Name, CheckName), DefaultName)
-	d.m.Namespace = d.checkedText("namespace", f.Namespace, schema.CheckNamespace)
+	d.m.Namespace = d.checkedText("namespace", f.Namespace, schema.EntityRule.Check)
 	d.decodeSource(admin.Scope{Everyone: true}, f.System, "system")
 	for name, l := range f.Resources {
 		path := below("resources", name)
@@ -80,12 +80,12 @@ func (d *decoder) decodeManifest(f file) {
 	}
 	for name, plan := range f.Plans {
 		path := below("plans", name)
-		d.refuseName(path, schema.CheckEntity(name))
+		d.refuseName(path, schema.EntityRule.Check(name))
 		d.decodeOwned(admin.Scope{Plan: name}, *plan, path)
 	}
 	for id, e := range f.Entities {
 		path := below("entities", id)
-		d.refuseName(path, schema.CheckEntity(id))
+		d.refuseName(path, schema.EntityRule.Check(id))
 		d.decodeEntity(id, *e, path)
 	}
 	if f.Version < 2 {
@@ -124,7 +124,7 @@ func CheckName(name string) string {
 	if len(name) > 64 {
 		return fmt.Sprintf("has %d bytes: at most 64 are allowed", len(name))
 	}
-	return schema.CheckEntity(name)
+	return schema.EntityRule.Check(name)
 }
 
 // checkResourceKey returns the fault of a key of the file's 'resources', or "". It refuses the name for every
@@ -133,7 +133,7 @@ func checkResourceKey(name string) string {
 	if name == schema.DefaultResource {
 		return fmt.Sprintf("%q means every resource: write the limits under 'system'", name)
 	}
-	return schema.CheckResource(name)
+	return schema.ResourceRule.Check(name)
 }
 
 // decodeOwned adds the default and the resources of the plan or entity in the scope of to d.m, and their faults
@@ -145,7 +145,7 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 		at, path := of, below(below(path, "resources"), name)
 		if name != schema.DefaultResource {
 			at.Resource = name
-			d.refuseName(path, schema.CheckResource(name))
+			d.refuseName(path, schema.ResourceRule.Check(name))
 		} else if o.Default != nil {
 			d.refuseValue(path, fmt.Sprintf("is the default, which is given twice: leave 'default' or '%s' out", name))
 		}
@@ -157,8 +157,8 @@ func (d *decoder) decodeOwned(of admin.Scope, o owned, path string) {
 // path. It sets LimitsOnly if the file gives limits and no field of the record.
 func (d *decoder) decodeEntity(id string, e entity, path string) {
 	of := admin.Entity{
-		ID: id, Name: d.checkedText(below(path, "name"), e.Name, checkEntityName), ParentID: d.checkedText(below(path, "parent"), e.Parent, schema.CheckEntity),
-		Plan: d.checkedText(below(path, "plan"), e.Plan, schema.CheckEntity), Cascade: e.Cascade != nil && *e.Cascade,
+		ID: id, Name: d.checkedText(below(path, "name"), e.Name, checkEntityName), ParentID: d.checkedText(below(path, "parent"), e.Parent, schema.EntityRule.Check),
+		Plan: d.checkedText(below(path, "plan"), e.Plan, schema.EntityRule.Check), Cascade: e.Cascade != nil && *e.Cascade,
 		Detached: e.Detached != nil && *e.Detached, Only: e.Only,
 	}
 	switch {
@@ -204,7 +204,7 @@ func (d *decoder) decodeSource(at admin.Scope, l *source, path string) {
 		c.Groups = slices.Sorted(slices.Values(l.Groups))
 	}
 	for _, name := range c.Lifted {
-		d.refuseName(below(path, "lifted"), schema.CheckLimitName(name))
+		d.refuseName(below(path, "lifted"), schema.LimitRule.Check(name))
 	}
 	switch {
 	case len(c.Limits) > schema.MaxLimits:
@@ -261,7 +261,7 @@ func (d *decoder) decodeLimit(at admin.Scope, name string, l limit, path string)
 // decodeUnreserved is decodeLimit without the reserve: it returns a limit with its defaults, in tokens or
 // micro-dollars. It reports faults under path.
 func (d *decoder) decodeUnreserved(at admin.Scope, name string, l limit, path string) dynalimit.Limit {
-	d.refuseName(path, schema.CheckLimitName(name))
+	d.refuseName(path, schema.LimitRule.Check(name))
 	if l.Concurrent > 0 || l.Hold > 0 || l.Longest > 0 {
 		return d.decodeConcurrent(name, l, path)
 	}

@@ -60,7 +60,7 @@ func Read(ctx context.Context, t Table, m *Manifest) (*Live, error) {
 	if err := live.readConfigs(ctx, t, slices.Collect(maps.Keys(scopes))); err != nil {
 		return nil, err
 	}
-	maps.DeleteFunc(ids, func(id string, _ bool) bool { return schema.CheckEntity(id) != "" }) // another tool's: no call can name it
+	maps.DeleteFunc(ids, func(id string, _ bool) bool { return schema.EntityRule.Check(id) != "" }) // another tool's: no call can name it
 	return live, live.readRecords(ctx, t, m, ids)
 }
 
@@ -85,7 +85,7 @@ func (l *Live) readRecords(ctx context.Context, t Table, m *Manifest, ids map[st
 				parents = append(parents, m.Entities[e.ID].Record.ParentID)
 			}
 			for _, id := range parents {
-				if !read[id] && schema.CheckEntity(id) == "" {
+				if !read[id] && schema.EntityRule.Check(id) == "" {
 					ids[id] = true
 				}
 			}

@@ -153,7 +153,7 @@ func (s *Source) sourceAt(key schema.Key) (at admin.Scope, ok bool) {
 // to charge the parent.
 func (t *translator) addRecord(id string, item schema.Item) {
 	what := "entity " + id
-	if why := schema.CheckEntity(id); why != "" {
+	if why := schema.EntityRule.Check(id); why != "" {
 		t.addLack(what, "its id %s", why)
 		return
 	}
@@ -167,7 +167,7 @@ func (t *translator) addRecord(id string, item schema.Item) {
 		t.addLack(what, "its metadata %s", why)
 		record.Metadata = nil
 	}
-	if why := schema.CheckEntity(record.ParentID); record.ParentID != "" && why != "" {
+	if why := schema.EntityRule.Check(record.ParentID); record.ParentID != "" && why != "" {
 		t.addLack(what, "the id of its parent %q %s", record.ParentID, why)
 		record.ParentID = ""
 	}
@@ -189,7 +189,7 @@ func setParentLink(record admin.Entity, cascade bool) admin.Entity {
 // bare entity for it if needed. It sets t.flags and t.limited for compareAll. It adds a lack or difference for
 // each part that does not fit.
 func (t *translator) addSource(at admin.Scope, item schema.Item) {
-	for _, why := range []string{checkName(at.Entity, schema.CheckEntity), checkName(at.Resource, schema.CheckResource)} {
+	for _, why := range []string{checkName(at.Entity, schema.EntityRule.Check), checkName(at.Resource, schema.ResourceRule.Check)} {
 		if why != "" {
 			t.addLack(at.String(), "its name %s", why)
 			return
