@@ -55,8 +55,12 @@ func (s *Spend) encode(shape []byte, o []operand) ([]byte, []operand) {
 		notes |= 16 << flag(s.Notes[i].Batch, 1)
 		o = append(o, operand{bytes: s.Notes[i].Note})
 	}
-	if s.Op.Rule != OpAny {
-		o = append(o, operand{bytes: s.Op.required()})
+	switch s.Op.Rule {
+	case OpLast:
+		o = append(o, operand{bytes: s.Op.Last})
+	case OpNotMine:
+		o = append(o, operand{bytes: s.Op.operation()})
+	case OpAny:
 	}
 	o = append(o, operand{number: s.Seen.Refilled}, operand{bytes: s.Seen.Fingerprint})
 	if ofIncarnation {

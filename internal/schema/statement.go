@@ -41,15 +41,6 @@ type Op struct {
 // operation returns the id without its last byte, the try.
 func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
 
-// required returns the id that the condition of the rule compares with the slot: Last, or the operation
-// without its try.
-func (o Op) required() []byte {
-	if o.Rule == OpLast {
-		return o.Last
-	}
-	return o.operation()
-}
-
 // maxStatementTexts bounds the texts cached by a registry. A service uses a few dozen; one of 20 limits takes 9
 // KB.
 const maxStatementTexts = 2048
