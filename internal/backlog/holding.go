@@ -6,7 +6,8 @@ import "github.com/dynalimit/dynalimit/internal/bucket"
 type Holding struct {
 	// Name is the name of the limit.
 	Name string
-	// Held was taken by the bucket in Window, by an answered write. It alone is given back.
+	// Held was taken by the bucket in Window, by an answered write. It alone is given back. A give-back that was
+	// written, or waits for its one write, is no part of it, and counted nowhere else.
 	Held   int64
 	Window bucket.WindowID
 	// Counted was admitted or used without the bucket. It is added to the bucket's counter and never to its
@@ -142,10 +143,6 @@ func (h *Holding) Unwritten(amount int64) {
 	h.Doubt -= n
 	h.Counted += n
 }
-
-// GiveBack takes a give-back off the held tokens, and counts it nowhere else. The give-back was written, or
-// waits for its one write.
-func (h *Holding) GiveBack(amount int64) { h.Held -= amount }
 
 // GiveInVain moves an amount from held to vain, because its give-back got no answer. It is never given back
 // again.

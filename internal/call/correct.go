@@ -366,7 +366,7 @@ func (k *Correction) keepUnwritten(lv *level, amounts []plan.Signed) bool {
 		return false
 	}
 	for _, a := range backs { // at once: what waits is not given back again, though nothing is counted
-		lv.holding(a.Name).GiveBack(-a.Amount)
+		lv.holding(a.Name).Held += a.Amount
 	}
 	lv.degraded = true
 	return k.countChanges(lv, charges)

@@ -332,7 +332,7 @@ func (lv *level) reportOverrun(o *observe.Observer, limit string, amount int64) 
 func (lv *level) bookLanded(amounts []plan.Signed, r *lane.Result) {
 	for _, a := range amounts {
 		if a.Amount < 0 {
-			lv.holding(a.Name).GiveBack(-a.Amount)
+			lv.holding(a.Name).Held += a.Amount
 		}
 	}
 	lv.noteIncarnation(r.Image.IncarnationID())
