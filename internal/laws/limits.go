@@ -72,7 +72,7 @@ func (r *replay) replayLimit(k int) {
 	} else {
 		if back := r.j.appliedBack(r.sent, name, r.before, r.after); back != a.Back {
 			r.j.dropped++
-			a.Back, a.PassedBack = 0, 0
+			a.Back, a.Passed = 0, a.PassedOn
 			if r.sent.sums.Of(name).Take > 0 {
 				r.fail("L4: %s gives back %d and takes, yet the counter shows neither", name, a.Back)
 			}
@@ -233,11 +233,11 @@ func (r *replay) checkPassed(name string, a plan.Row, kept bool) {
 	if r.before != nil && r.before.Set.Index(name) >= 0 {
 		was = r.before.Limits[r.before.Set.Index(name)].Passed
 	} else {
-		a.PassedBack = 0
+		a.Passed = a.PassedOn
 	}
 	moved := r.after.Limits[r.after.Set.Index(name)].Passed - was
-	if moved != a.Passed() && !(kept && moved == a.PassedOn) {
-		r.fail("L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed())
+	if moved != a.Passed && !(kept && moved == a.PassedOn) {
+		r.fail("L4: what a level above counts too of %s moved by %d for %d", name, moved, a.Passed)
 	}
 	r.j.accountOf(r.entity, name).passed += moved
 }

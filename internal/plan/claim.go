@@ -68,7 +68,7 @@ func (b *claimBuilder) addStored(l *schema.Stored, r *Row) {
 	case l.Ghost:
 	case r.replaced: // one of the other kind takes its place
 		b.removeLimit(schema.ReplaceLimit, l, r)
-		b.addLimit(r, r.level-r.Take-r.Adjust, bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed())
+		b.addLimit(r, r.level-r.Take-r.Adjust, bucket.SaturatingAdd(l.Consumed, r.Consumed()), l.Passed+r.Passed)
 	case unconfigured && r.isZero() && r.room() >= l.Burst && (r.moves == nil || l.Tokens >= l.Burst) && (l.Life == 0 || len(b.view.Image.Set.Names)+len(b.view.Config.Limits) > schema.MaxStored): // a limit in a later life stays, full, so that its lives are not counted from 0 again
 		b.removeLimit(schema.RemoveLimit, l, r)
 	default:
@@ -139,13 +139,13 @@ func (b *claimBuilder) keepStored(l *schema.Stored, r *Row) {
 func (b *claimBuilder) adoptGhost(l *schema.Stored, r *Row) {
 	if r.to.Rate.Period <= 0 || l.Period < 0 || l.IsSlots() { // half a quota, half a token bucket: make it again
 		b.removeLimit(schema.RemoveGhost, l, r)
-		b.addLimit(r, min(r.most, r.level)-r.Take-r.Adjust, r.Consumed(), r.Passed())
+		b.addLimit(r, min(r.most, r.level)-r.Take-r.Adjust, r.Consumed(), r.Passed)
 		return
 	}
 	level := r.room() - r.Take - r.Adjust
 	b.coverFill(r.to.Rate, level)
 	c := schema.NewLimit(r.to, level, r.Consumed())
-	c.Kind, c.Place, c.Passed, c.Window = schema.AdoptGhost, r.place, r.Passed(), bucket.InLife(l.Life, 0)
+	c.Kind, c.Place, c.Passed, c.Window = schema.AdoptGhost, r.place, r.Passed, bucket.InLife(l.Life, 0)
 	b.claim.Limits = append(b.claim.Limits, c)
 }
 

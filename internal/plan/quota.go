@@ -145,7 +145,7 @@ func AddCharge(charged []Signed, a Signed) []Signed {
 // needed. Beside a give-back, or in another window, the update goes to the counter alone.
 func (q Quotas) UpdateChange(n *Row, charged []Signed) schema.Change {
 	c := schema.Change{
-		Name: n.Name, Quota: n.Window.IsQuota(), SameLife: n.Back > 0, Update: bucket.Update{Add: n.Back}, Consumed: n.Late - n.Back, Passed: n.Passed(), Window: n.Window,
+		Name: n.Name, Quota: n.Window.IsQuota(), SameLife: n.Back > 0, Update: bucket.Update{Add: n.Back}, Consumed: n.Late - n.Back, Passed: n.Passed, Window: n.Window,
 	}
 	i := slices.IndexFunc(charged, func(c Signed) bool { return c.Name == n.Name })
 	most := int64(0)

@@ -15,9 +15,9 @@ type Row struct {
 	// Late is charged to the counter only, not to the tokens, in millitokens: its use is so old that the
 	// bucket has refilled it since. Below 0 it is lapsed prefetched tokens.
 	Late int64
-	// PassedOn is the part of the charges that a level above counts too. PassedBack is the same part of the
-	// give-backs and of the lapsed tokens.
-	PassedOn, PassedBack int64
+	// PassedOn is the part of the charges that a level above counts too. Passed is the change of the counter of
+	// such parts: that, less the same part of the give-backs and of the lapsed tokens.
+	PassedOn, Passed int64
 	// Window is the window from which Back was taken.
 	Window bucket.WindowID
 	facts
@@ -168,13 +168,10 @@ func (r *Row) Consumed() int64 {
 	return r.Take + r.Adjust + r.Late - r.Back
 }
 
-// Passed returns the change of the part of the counter that a level above counts too, in millitokens.
-func (r *Row) Passed() int64 { return r.PassedOn - r.PassedBack }
-
 // AddPassed adds the part of an amount that a level above counts too to the sums of such parts.
 func (r *Row) AddPassed(a Signed) {
 	r.PassedOn += max(0, a.Passed)
-	r.PassedBack += max(0, -a.Passed)
+	r.Passed += a.Passed
 }
 
 // GiveBack adds an amount to give back to a window. In a closed window, or one that ends before the write, the
@@ -210,7 +207,7 @@ func (r *Row) GivenBack(seen bool) (c schema.Change, ok bool) {
 	back, late := r.back, r.Late-r.Back+r.back // an ended window's give-backs lower the counter alone
 	c = schema.Change{
 		Name: r.Name, Place: r.place, Quota: r.quota || !seen && r.Window.IsQuota(), SameLife: back > 0, Update: bucket.Update{Add: back},
-		Consumed: late - back, Passed: -r.PassedBack, Window: r.Window,
+		Consumed: late - back, Passed: r.Passed - r.PassedOn, Window: r.Window,
 	}
 	return c, back > 0 || late < 0
 }
@@ -230,7 +227,7 @@ func (r *Row) decideChange(w bucket.Way) change {
 		return r.slotsChange()
 	}
 	c := change{back: r.back, out: r.Take + r.Adjust}
-	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed()
+	c.Name, c.Quota, c.Place, c.Consumed, c.Passed = r.Name, r.quota, r.place, r.Consumed(), r.Passed
 	c.SameLife = r.begins || c.back > 0 && (r.quota || r.life > 0)
 	a := bucket.Amounts{Back: c.back, Take: r.Take, Adjust: r.Adjust, Keep: r.Keep}
 	if r.quota {
