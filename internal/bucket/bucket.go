@@ -126,7 +126,7 @@ func (s State) bucketWait(now, need, level int64, begun uint64) int64 {
 	lo, borrow := bits.Sub64(lo, begun, 0)
 	hi -= borrow
 	since := ceilDiv(hi, lo, uint64(s.Amount))
-	return max(0, saturatingSub(SaturatingAdd(since, s.Refilled), now))
+	return max(0, SaturatingAdd(SaturatingAdd(since, s.Refilled), -now))
 }
 
 // At returns the state as it would be stored at now, with the refill in its tokens. Refilled becomes now or, of
@@ -215,14 +215,6 @@ func SaturatingAdd(a, b int64) int64 {
 	default:
 		return s
 	}
-}
-
-// saturatingSub returns a - b, at most the largest int64.
-func saturatingSub(a, b int64) int64 {
-	if d := a - b; (d <= a) == (b >= 0) {
-		return d
-	}
-	return 1<<63 - 1
 }
 
 // Update is the change of one limit by a write. Below full it adds Add to the tokens if they lie in Low…High;
