@@ -177,7 +177,7 @@ func (c *Config) IsStored(m *schema.Image) bool {
 		return false
 	}
 	for i := range c.Limits {
-		if !m.HasLimit(c.Limits[i].Name) {
+		if place := m.Set.Index(c.Limits[i].Name); place < 0 || m.Limits[place].Ghost {
 			return false
 		}
 	}
