@@ -454,11 +454,14 @@ func (t *decision) dropLostRefunds() {
 // passed, in Unix ms.
 func (t *decision) planGiveBack(sure func() int64) bool {
 	g := &schema.GiveBack{Incarnation: t.adjusts[0].Incarnation}
-	v := plan.View{Config: t.cfg}
+	v := plan.View{Config: t.cfg, Now: t.now}
 	if t.known.known && t.known.image != nil {
 		v.Image, g.Set = t.known.image, t.known.image.Set
 	}
-	v.Now = plan.DecidedAt(v.Image, v.Config, sure, t.now)
+	quotas := v.Config != nil && v.Config.Quotas || v.Image != nil && v.Image.Set.Quotas
+	if quotas {
+		v.Now = plan.Unopened(v.Image, v.Config, sure(), t.now)
+	}
 	var room [8]*plan.Ask
 	rows := v.GiveBackRows(asksOf(room[:0], t.adjusts), t.room[:0])
 	for i := range rows {
@@ -472,7 +475,7 @@ func (t *decision) planGiveBack(sure func() int64) bool {
 	}
 	t.view = v
 	w := plan.Write{Kind: plan.GiveBack, GiveBack: g}
-	if v.Config != nil && v.Config.Quotas || v.Image != nil && v.Image.Set.Quotas {
+	if quotas {
 		w.SetMoney(v.Money(&w, rows, asksOf(room[:0], t.adjusts), t.models.areForbidden()))
 	}
 	t.move = move{rows: rows, carried: t.adjusts, write: w}

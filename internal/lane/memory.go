@@ -207,7 +207,9 @@ func (m *Memory) Recall(amounts []plan.Signed, cfg *plan.Config, by Caller, now 
 	if !m.sight.mayDeny(cfg, now) {
 		return Result{}, false
 	}
-	now = plan.DecidedAt(m.sight.image, cfg, m.access.SureMS, now)
+	if cfg.Quotas || m.sight.image.Set.Quotas {
+		now = plan.Unopened(m.sight.image, cfg, m.access.SureMS(), now)
+	}
 	v := plan.View{Image: m.sight.image, Config: cfg, Now: now}
 	r = Result{Image: m.sight.image, Now: now, Config: cfg}
 	x := m.extra.Load()

@@ -147,7 +147,10 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 		cfg = cfg.AsOf(known.image)
 	}
 	if cfg.IsStored(known.image) { // the usual case: the bucket has this configuration
-		return plan.View{Image: known.image, Config: cfg, Now: plan.DecidedAt(known.image, cfg, s.access.SureMS, now)}, nil
+		if cfg.Quotas || known.image.Set.Quotas {
+			now = plan.Unopened(known.image, cfg, s.access.SureMS(), now)
+		}
+		return plan.View{Image: known.image, Config: cfg, Now: now}, nil
 	}
 	missing := b.chargesUnknownLimit(known.image, cfg)
 	st := s.standing(known, b, cfg, missing, now)
