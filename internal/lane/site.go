@@ -170,7 +170,7 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 		st = plan.Newer
 	}
 	v := plan.View{Image: known.image, Config: cfg, Adopt: st == plan.Newer, Now: plan.DecidedAt(known.image, cfg, s.access.SureMS, now)}
-	if v.Adopt {
+	if v.Adopt && v.Image != nil {
 		if waiting, wait := v.Overfull(); waiting != nil {
 			return v, &Failure{Reason: Overfull, Configured: len(cfg.Limits), Waiting: waiting, Wait: wait}
 		}

@@ -81,9 +81,9 @@ func (v View) Missing(amounts []Signed) string {
 
 // Overfull returns the names of unconfigured limits that have not refilled yet, if they and the configured ones
 // exceed the size of a claim. longest is the time in ms until the last of them is full. It returns nil if a
-// claim can carry them all.
+// claim can carry them all. The view must have an image.
 func (v View) Overfull() (waiting []string, longest int64) {
-	if v.Image == nil || len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
+	if len(v.Image.Set.Names)+len(v.Config.Limits) <= schema.MaxStored {
 		return nil, 0
 	}
 	for i, name := range v.Image.Set.Names {

@@ -153,7 +153,7 @@ func (v View) planCreate(rows Rows) Write {
 			continue
 		}
 		n := schema.NewLimit(l, r.level-out, out+max(0, r.Late))
-		if l.Rate.IsQuota() {
+		if n.Quota {
 			n.Put, n.Window = n.Put-chargedLate(l.Rate, r, v.Now), bucket.InLife(0, r.window)
 		}
 		n.Passed = r.PassedOn
