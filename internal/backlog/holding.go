@@ -162,9 +162,9 @@ func (h *Holding) BucketDeleted() {
 	h.Held = 0
 }
 
-// Join adds another holding of the same limit, as Take does its held tokens. The caller must not use the other
+// AddHolding adds another holding of the same limit, as Take does its held tokens. The caller must not use the other
 // any more.
-func (h *Holding) Join(other *Holding) {
+func (h *Holding) AddHolding(other *Holding) {
 	if other.Held > 0 {
 		h.Take(other.Held, other.Window)
 	}

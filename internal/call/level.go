@@ -397,7 +397,7 @@ func (lv *level) addTake(more *level) {
 		lv.noteIncarnation(more.incarnation)
 	}
 	for i := range more.holdings {
-		lv.holding(more.holdings[i].Name).Join(&more.holdings[i])
+		lv.holding(more.holdings[i].Name).AddHolding(&more.holdings[i])
 	}
 	lv.degraded = lv.degraded || more.degraded
 	if more.answered {
