@@ -152,7 +152,7 @@ func TestConnectionThatAnswersLateStaysOpen(t *testing.T) {
 		var w waiting
 		w.watchConnections(t.Context(), b, time.Second)
 		for range 2 {
-			_, fromPool, err := w.sendWatched(wire(func(*http.Request) (*http.Response, error) {
+			_, fromPool, err := w.sendWatched(wire(func(*http.Request) (*http.Response, error) { //nolint:bodyclose // there is no response
 				w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 				<-time.After(600 * time.Millisecond)
 				return nil, nil
@@ -173,7 +173,7 @@ func TestConnectionOfAnAnsweredRequestStaysOpen(t *testing.T) {
 		}})
 		var w waiting
 		w.watchConnections(t.Context(), b, time.Second)
-		_, fromPool, err := w.sendWatched(wire(func(*http.Request) (*http.Response, error) {
+		_, fromPool, err := w.sendWatched(wire(func(*http.Request) (*http.Response, error) { //nolint:bodyclose // there is no response
 			for range 2 { // net/http may try several
 				w.gotConn(httptrace.GotConnInfo{Reused: true, Conn: testworld.Conn{CloseFunc: func() { t.Error("closed") }}})
 			}
