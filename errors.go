@@ -354,23 +354,15 @@ type roomyDenial struct {
 	room [2]LimitStatus
 }
 
-// emptyDenial returns a denial without statuses; addStatus adds them.
-func emptyDenial(entityID, resource string) *LimitExceededError {
+// newDenial returns a denial with n zero statuses, to be filled in.
+func newDenial(entityID, resource string, n int) *LimitExceededError {
 	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
-	d.Statuses = d.room[:0]
-	return &d.LimitExceededError
-}
-
-// addStatus adds a zero status to e.Statuses, and returns a pointer to it, to be filled in before the next
-// addStatus.
-func (e *LimitExceededError) addStatus() *LimitStatus {
-	n := len(e.Statuses)
-	if n < cap(e.Statuses) {
-		e.Statuses = e.Statuses[:n+1] // unused room
+	if n <= len(d.room) {
+		d.Statuses = d.room[:n]
 	} else {
-		e.Statuses = append(e.Statuses, LimitStatus{})
+		d.Statuses = make([]LimitStatus, n)
 	}
-	return &e.Statuses[n]
+	return &d.LimitExceededError
 }
 
 // errorOf turns the reason of a failed call, of package call or config, into the error that users see. It
@@ -406,9 +398,9 @@ func errorOf(l *layout.Layout, err error) error {
 // denialOf returns the error of a call that does not fit, with the status of each requested limit in whole
 // tokens.
 func denialOf(d *call.Denied) *LimitExceededError {
-	e := emptyDenial(d.Entity, d.Resource)
+	e := newDenial(d.Entity, d.Resource, len(d.Balances))
 	for i := range d.Balances {
-		e.addStatus().setBalance(&d.Balances[i])
+		e.Statuses[i].setBalance(&d.Balances[i])
 	}
 	e.RetryAfter = d.RetryAfter
 	return e
@@ -417,14 +409,22 @@ func denialOf(d *call.Denied) *LimitExceededError {
 // memoryDenial returns the error of a call that the last image of its bucket denies, with the statuses of the
 // requested limits in whole tokens. RetryAfter is the longest wait of those that deny.
 func memoryDenial(d *call.Denial) *LimitExceededError {
-	e := emptyDenial(d.Lane.Entity, d.Lane.Resource)
+	named := 0
+	for i := range d.Config.Limits {
+		if d.Needs[i] > 0 {
+			named++
+		}
+	}
+	e := newDenial(d.Lane.Entity, d.Lane.Resource, named)
+	k := 0
 	for i := range d.Config.Limits {
 		if d.Needs[i] <= 0 {
 			continue
 		}
 		l := &d.Config.Limits[i]
 		stored := &d.Image.Limits[d.Config.PlaceIn(d.Image, i)]
-		status := e.addStatus()
+		status := &e.Statuses[k]
+		k++
 		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
 		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
 		status.Limit.MaxDebt, status.Limit.Reserve = l.MaxDebt/milli, l.Reserve/milli
