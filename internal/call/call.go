@@ -21,9 +21,7 @@ type Call struct {
 	// consumed is the use according to the caller. The holdings of each level record its fate in that
 	// bucket.
 	consumed []plan.Signed
-	// renewed means that a level's configuration is not the lease's first one.
-	renewed bool
-	tops    tops
+	tops     tops
 	// late are the slots that were counted before the buckets were known; nil for nearly all calls.
 	late *lateSlots
 }

@@ -243,6 +243,9 @@ type charged struct {
 	whole bool
 	// slots means that some limit is one of calls in flight.
 	slots bool
+	// renewed means that a level's configuration is not the lease's first one. It stands here so that a lease takes
+	// no more room.
+	renewed bool
 
 	// room is the memory that suffices for most calls: one level, and the requested amounts and
 	// holdings of a limit or two.
