@@ -171,6 +171,16 @@ func (x *extra) recordLook(now float64) {
 	}
 }
 
+// staleFor returns the age of an image in ms from which a write of takes reads the bucket first, by the line of the
+// waiters among them. It is 0 if no line says so.
+func (x *extra) staleFor(takes []*Op, image *schema.Image, now int64) int64 {
+	stale := x.line.staleFor(takes, image, now)
+	if b := x.batches.Load(); b != nil && stale == 0 {
+		stale = b.staleFor(takes, image, now)
+	}
+	return stale
+}
+
 // noteLosses records that the tries of waiters came too late, in the line of the head among them. image is the
 // bucket then; nil changes nothing.
 func (x *extra) noteLosses(tried []*Waiter, image *schema.Image, now float64) {

@@ -41,10 +41,7 @@ func (t *turn) prepare() bool {
 	t.now = t.owner.NowMS()
 	stale := int64(0)
 	if t.extra != nil {
-		stale = t.extra.line.staleFor(t.takes, t.known.image, t.now)
-		if b := t.extra.batches.Load(); b != nil && stale == 0 {
-			stale = b.staleFor(t.takes, t.known.image, t.now)
-		}
+		stale = t.extra.staleFor(t.takes, t.known.image, t.now)
 	}
 	t.looked = t.known.shared != 0 && len(t.takes) > 0 &&
 		t.known.isWary(t.takes, stale, t.now) // other processes use the bucket: it is read first if little is left and the image is old
