@@ -60,12 +60,12 @@ type View struct {
 	Config *Config
 	// Adopt means that the write brings Config: it changes parameters and adds limits.
 	Adopt bool
+	// noLevels means that the write only gives back, so that rows of token buckets need no levels.
+	noLevels bool
 	// Now is the instant of the decision, in Unix ms.
 	Now int64
 	// InFlight are the slots of the process's open calls; nil without one.
 	InFlight *InFlight
-	// noLevels means that the write only gives back, so that rows of token buckets need no levels.
-	noLevels bool
 }
 
 // Missing returns the name of the first limit of amounts that the bucket lacks and the write does not add; ""
