@@ -114,10 +114,13 @@ func (c *claims) placeOf(o *Op, earlier []*Op, now int64) *placeClaim {
 	return p
 }
 
-// dueBehindPlaces returns the wait in ms of a waiter behind places: until its amounts fit after theirs, or
-// until the places are over. without is its wait without the places, and f the forecast of the line. It removes
-// places that are over, and starts the time of those whose amounts are there; l.mu must be held.
+// dueBehindPlaces returns the wait in ms of a waiter behind places. It ends when the waiter's amounts fit after theirs and
+// beside a reservation of another process, or when the places are over. without is its wait without the places, and f
+// the forecast of the line. It removes places that are over, and starts the time of those whose amounts are there; l.mu
+// must be held.
 func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, without int64) int64 {
+	reserved := plan.Forecast{Limits: slices.Clone(f.Limits)}
+	reserved.PromiseReserved(r, l.contest.Lane)
 	l.places = slices.DeleteFunc(l.places, func(p *place) bool { return p.isOver(r.Now) })
 	places, over := l.places, int64(0)
 	serve := func(before uint64) {
@@ -136,6 +139,7 @@ func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, witho
 			}
 			over = max(over, turn+placeKept)
 			f.Serve(r, p.amounts)
+			reserved.Serve(r, p.amounts)
 		}
 	}
 	for _, o := range l.waiters {
@@ -145,12 +149,13 @@ func (l *Line) dueBehindPlaces(w *Waiter, f plan.Forecast, r plan.Reading, witho
 		}
 		if !o.served && (o.head || !w.head) {
 			f.Serve(r, o.amounts)
+			reserved.Serve(r, o.amounts)
 		}
 	}
 	if over == 0 { // no place is before it
 		return without
 	}
-	wait, ok := f.Wait(r, w.amounts)
+	wait, ok := reserved.Wait(r, w.amounts)
 	if !ok {
 		return max(without, over+1-r.Now)
 	}

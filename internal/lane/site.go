@@ -155,16 +155,11 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 	missing := b.chargesUnknownLimit(known.image, cfg)
 	st := s.standing(known, b, cfg, missing, now)
 	if st == plan.Unsure || missing && (st == plan.Older || st == plan.Early) {
-		current, err := s.reread(ctx, b)
-		switch {
-		case err == nil:
-			cfg, now = current.AsOf(known.image), s.access.NowMS()
-			st, missing = known.compare(cfg), b.chargesUnknownLimit(known.image, cfg)
-		case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
+		var err error
+		if cfg, st, err = s.compareAgain(ctx, known, b, cfg, missing); err != nil {
 			return plan.View{}, err
-		default:
-			st = plan.Older
 		}
+		missing, now = b.chargesUnknownLimit(known.image, cfg), s.access.NowMS()
 	}
 	if brings := missing && (st == plan.Current || st == plan.Early); brings || known.image == nil {
 		st = plan.Newer
@@ -176,6 +171,20 @@ func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan
 		}
 	}
 	return v, nil
+}
+
+// compareAgain reads the configuration again, and compares it with the image. Without an answer it returns the known
+// one as older, unless that lacks a charged limit (missing).
+func (s site) compareAgain(ctx context.Context, known *sight, b *batch, cfg *plan.Config, missing bool) (*plan.Config, plan.Standing, error) {
+	current, err := s.reread(ctx, b)
+	switch {
+	case err == nil:
+		current = current.AsOf(known.image)
+		return current, known.compare(current), nil
+	case missing || ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable):
+		return nil, plan.Unsure, err
+	}
+	return cfg, plan.Older, nil
 }
 
 // standing compares a configuration with the image before a new read; for adjusts alone it is older than any

@@ -311,8 +311,12 @@ type claims struct {
 	waits   bool
 }
 
-// claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them.
+// claims returns the amounts of the line's waiters: those of the heads in order, and the sums behind them. It is
+// empty for a nil line.
 func (l *Line) claims() claims {
+	if l == nil {
+		return claims{}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := claims{behind: l.behind, follows: l.follows, places: l.placeClaims(), contest: l.contest} // a sum is never changed
@@ -403,8 +407,8 @@ func (c *claims) promise(f *plan.Forecast, rank uint64, carried []*Waiter, r pla
 	}
 }
 
-// without returns behind, the sums of the waiters of a class behind the heads, less the amounts of those that a
-// write carries. batch is their class.
+// without returns behind, less the amounts of waiters that a write carries. behind sums the amounts of the waiters of a
+// class behind the heads; batch is their class.
 func (c *claims) without(behind []plan.Signed, carried []*Waiter, batch bool) []plan.Signed {
 	if len(behind) == 0 {
 		return nil
@@ -431,21 +435,18 @@ func (l *Line) disputed(w *Waiter, image *schema.Image) bool {
 	return again
 }
 
-// due returns the wait in ms until a waiter's amounts fit after those of the waiters before it, 0 if they never
+// due returns the wait in ms until a waiter's amounts fit after those of the waiters before it. It is 0 if they never
 // fit. A head waits only for other heads. known is false if image is nil or of another configuration than the
 // waiter's. It computes the wait at the instant of the try's decision: sure has surely passed at now.
 func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64, known bool) {
-	var ahead claims
-	if l.first != nil {
-		ahead = l.first.claims()
-	}
+	ahead := l.first.claims()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, false
 	}
-	r := plan.Reading{Image: image, Config: w.cfg, Now: plan.Unopened(image, w.cfg, sure, now)}
-	f, r := l.forecast(&ahead, r)
+	interactive := plan.Reading{Image: image, Config: w.cfg, Now: plan.Unopened(image, w.cfg, sure, now)}
+	f, r := l.forecast(&ahead, interactive)
 	for _, o := range l.waiters {
 		if o == w {
 			break
@@ -459,14 +460,14 @@ func (l *Line) due(w *Waiter, image *schema.Image, sure, now int64) (wait int64,
 		return 0, true // it never fits: a try says so
 	}
 	if len(l.places) > 0 {
-		f, r = l.forecast(&ahead, r)
+		f, _ = l.forecast(&ahead, interactive)
 		wait = l.dueBehindPlaces(w, f, r, wait)
 	}
 	return wait, true
 }
 
-// forecast returns an empty forecast, or for a line of batch waiters one with the promises to all interactive
-// waiters, whose claims are ahead. own is the reading as the line's waiters see it.
+// forecast returns an empty forecast. For a line of batch waiters it has the promises to all interactive waiters, whose
+// claims are ahead. own is the reading as the line's waiters see it.
 func (l *Line) forecast(ahead *claims, r plan.Reading) (f plan.Forecast, own plan.Reading) {
 	if l.first != nil {
 		ahead.promise(&f, LastRank, nil, r, nil)

@@ -94,15 +94,13 @@ type Head struct {
 }
 
 // HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at
-// which its amounts are there, both in ms; line sums its line's amounts. Of slots, the mean time until one
-// comes back stands for the refill.
-func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls) Head {
+// which its amounts are there, both in ms; line sums its line's amounts. ahead has the promises that its take must
+// leave, with a reservation of another lane. Of slots, the mean time until one comes back stands for the refill.
+func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls, ahead *Forecast) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true, Free: true, Shared: calls.Shared}
 	if n := r.reservation(lane); n != nil {
-		var f Forecast
-		f.PromiseReserved(r, lane)
 		h.Reserved = float64(n.Until)
-		if wait, ok := f.Wait(r, amounts); !ok || float64(r.Now+wait) > exact {
+		if wait, ok := ahead.Wait(r, amounts); !ok || float64(r.Now+wait) > exact {
 			h.Aside = h.Reserved
 		}
 	}

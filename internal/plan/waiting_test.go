@@ -165,10 +165,10 @@ func TestHeadOfALine(t *testing.T) {
 	cfg := &Config{Limits: []schema.Limit{{Name: "rpm", Rate: rate(60)}, {Name: "tpm", Rate: rate(60_000)}}}
 	asks := []Signed{{Name: "rpm", Amount: 1000}, {Name: "tpm", Amount: 500_000}}
 	line := []Signed{{Name: "rpm", Amount: 10_000}, {Name: "tpm", Amount: 5_000_000}}
-	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{})
+	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}, nil)
 	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true, Free: true}, h)
 	image.Limits[0].Tokens = 1999
-	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}).Plenty)
+	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}, nil).Plenty)
 
 	for name, c := range map[string]struct {
 		note            schema.Note
@@ -183,7 +183,9 @@ func TestHeadOfALine(t *testing.T) {
 		"longer than a lane makes":   {schema.Note{Lane: 2, Until: 1_061_001, Needs: []int64{2000}}, 1_000_000, 0, 0},
 	} {
 		image.Notes = &schema.Notes{Interactive: &c.note}
-		h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, c.exact, asks, line, Calls{})
+		r, ahead := Reading{Image: image, Config: cfg, Now: 1_000_000}, Forecast{}
+		ahead.PromiseReserved(r, 1)
+		h := HeadOf(r, 1, 5, c.exact, asks, line, Calls{}, &ahead)
 		assert.Equal(t, [2]float64{c.reserved, c.aside}, [2]float64{h.Reserved, h.Aside}, name)
 	}
 	image.Notes = nil
@@ -203,6 +205,6 @@ func TestHeadOfALine(t *testing.T) {
 
 	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
 	image.Limits[1].Tokens = 300_000
-	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{})
+	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{}, nil)
 	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Need: 500, Line: 500, Token: 1, Free: true}, h)
 }
