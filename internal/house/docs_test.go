@@ -1,6 +1,7 @@
 package house
 
 import (
+	"errors"
 	"go/scanner"
 	"go/token"
 	"io/fs"
@@ -74,6 +75,29 @@ func TestPackageCommentsListFiles(t *testing.T) {
 			}
 		}
 		assert.Equal(t, there, slices.Compact(listed), pkg)
+	}
+}
+
+// TestLifeOfAnAcquireNamesFunctions: each function and type that the page names beside a file is in that file.
+func TestLifeOfAnAcquireNamesFunctions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "life-of-an-acquire.md"))
+	require.NoError(t, err)
+	const name, file = "`((?:[A-Za-z]+\\.)?[A-Za-z]+)`", "`([a-z_/]+\\.go)`"
+	named := regexp.MustCompile(name+`(?:\s+and\s+`+name+`)?\s+(?:\(|in\s+)`+file).FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(named), 30)
+	for _, n := range named {
+		code, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(n[3])))
+		if errors.Is(err, fs.ErrNotExist) { // named without its folder
+			continue
+		}
+		require.NoError(t, err)
+		for _, function := range n[1:3] {
+			if function = function[strings.LastIndex(function, ".")+1:]; function != "" {
+				there := regexp.MustCompile(`(?m)^(func|type) (\(\S+ \S+\) )?` + function + `[\[( ]`).Match(code)
+				assert.True(t, there, "%s is not in %s", function, n[3])
+			}
+		}
 	}
 }
 
