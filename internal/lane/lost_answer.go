@@ -33,7 +33,7 @@ var Backoff = ddb.Backoff{First: backoffBase, Most: backoffMost}
 type delivery struct {
 	operation uint64
 	slot      int
-	// creates means that the write makes the bucket. hasAdjusts means that it gives tokens back, so it
+	// creates means that the write makes the bucket. givesBack means that it gives tokens back, so it
 	// must never land twice.
 	creates, givesBack bool
 	// slotBefore, of a give-back, is the id in the op slot of the image from which the write was decided.
