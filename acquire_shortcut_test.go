@@ -64,7 +64,7 @@ func TestShortDenialIsTheGeneralOne(t *testing.T) {
 func TestShortWayRefusesWhatIsWrong(t *testing.T) {
 	s := remembered(t, dynalimit.PerMinute("rpm", 10), dynalimit.PerMinute("tpm", 10))
 	for _, amounts := range []dynalimit.Amounts{
-		nil, {}, {"rpm": -1}, {"rpm": 1, "tpm": 1_000_000_000_001}, {"other": 1}, {"rpm": 1, "other": 0}, {"rpm": 20, "a b": 1},
+		nil, {}, {"rpm": -1}, {"rpm": 20, "tpm": -1}, {"rpm": 1, "tpm": 1_000_000_000_001}, {"other": 1}, {"rpm": 1, "other": 0}, {"rpm": 20, "a b": 1},
 	} {
 		_, want := s.limiter.Acquire(t.Context(), "user-1", model, amounts, general)
 		require.Error(t, want)
