@@ -76,7 +76,8 @@ func (c *Call) Degraded() bool {
 
 // Balances calls each with the balance of every requested or held limit, as of the last answer of its level.
 // used is the lease's amount of the limit, and uncharged the part of it that was counted and not charged, both
-// in millitokens. It skips levels that have not answered.
+// in millitokens. each must not keep b, which the next balance overwrites. It skips levels that have not
+// answered.
 func (c *Call) Balances(each func(b *Balance, used, uncharged int64)) {
 	var b Balance // one for all, because each may keep it from the stack
 	for i := range c.levels {

@@ -233,9 +233,10 @@ func (lv *level) hasUsed(name string) bool {
 	return slices.ContainsFunc(lv.holdings, func(h backlog.Holding) bool { return h.Name == name })
 }
 
-// corrections returns the changes at a level that reach a target, passed on if passes is true for the limit. A limit
-// that the target lacks is given back. writes are for the bucket, above 0 charged and below 0 given back. uncounts are changes of counted amounts;
-// givenUp, which it books, are amounts of writes in flight that now stay in doubt.
+// corrections returns the changes at a level that reach a target, passed on if passes is true for the limit. A
+// limit that the target lacks is given back. writes are for the bucket, above 0 charged and below 0 given back.
+// uncounts are changes of counted amounts; givenUp, which it books, are amounts of writes in flight that now stay
+// in doubt.
 func (lv *level) corrections(target []plan.Signed, passes func(limit string) bool) (writes, uncounts, givenUp []plan.Signed) {
 	signed := func(name string, amount int64) plan.Signed {
 		s := plan.Signed{Name: name, Amount: amount}

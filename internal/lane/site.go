@@ -139,8 +139,8 @@ const turnMS = 1000
 
 // View returns the known image at now under the batch's configuration. If the image may have a newer one that
 // matters, it reads that into the batch and its takes. Without an answer the bucket's own parameters decide,
-// unless they lack a charged limit. If the bucket cannot take all configured limits, the view comes with a
-// *Failure with the reason Overfull.
+// unless they lack a charged limit. The view is then of an instant after that read, even if it had no answer. If
+// the bucket cannot take all configured limits, the view comes with a *Failure with the reason Overfull.
 func (s site) View(ctx context.Context, known *sight, b *batch, now int64) (plan.View, error) {
 	cfg := b.cfg
 	if cfg != nil && cfg.Origin != nil && cfg.Origin.Phase != nil { // it may have raises that have ended

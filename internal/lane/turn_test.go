@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/dynalimit/dynalimit/fault"
 	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -264,6 +266,44 @@ func TestTakesOfOtherLimitsRideInTheNextWrite(t *testing.T) {
 	b := l.nextTurn(nil)
 	require.NotNil(t, b)
 	assert.Equal(t, []*Op{one, one}, b.takes)
+}
+
+// silentConfigs has a configuration that cannot be read, and is asked for 1.5 s each time.
+type silentConfigs struct {
+	Configs
+	now *int64
+}
+
+func (c silentConfigs) Reread(context.Context, string, string, bool) (*plan.Config, error) {
+	*c.now += 1500
+	return nil, fault.ErrUnavailable
+}
+
+// present is a store with a bucket.
+type present struct {
+	Store
+	image *schema.Image
+}
+
+func (s present) Read(context.Context, schema.Item, *schema.LimitSet, int) (*schema.Image, error) {
+	return s.image, nil
+}
+
+// The wait of a denial counts from its answer, even if the configuration was read in vain before: the image from
+// before that read is too old by then.
+func TestDenialAfterAReadInVain(t *testing.T) {
+	began := int64(1_000_000)
+	now, image, cfg := began, imageOf(rpmOf(100), 0, began), rpmOf(50)
+	image.Refilled, image.ConfigRead, cfg.ReadAt = began+time.Hour.Milliseconds(), began-1000, began // too close to tell which is newer
+	l := restingOn(t, present{image: image})
+	l.owner.NowMS = func() int64 { return now }
+	l.owner.SureMS, l.owner.Configs = l.owner.NowMS, silentConfigs{now: &now}
+	l.Memory.sight = sight{known: true, image: image, seenAt: began, seenTick: 1}
+	o := NewTake(t.Context(), oneToken, cfg)
+	l.Ask(t.Context(), o)
+	<-o.Done
+	require.True(t, o.Result.Denied)
+	assert.Equal(t, now, o.Result.Now)
 }
 
 // A refused write is decided again without what it debited ahead.
