@@ -16,7 +16,7 @@ type Row struct {
 	// bucket has refilled it since. Below 0 it is lapsed prefetched tokens.
 	Late int64
 	// PassedOn is the part of the charges that a level above counts too. Passed is the change of the counter of
-	// such parts: that, less the same part of the give-backs and of the lapsed tokens.
+	// such parts: PassedOn less the same part of the give-backs and of the lapsed tokens.
 	PassedOn, Passed int64
 	// Window is the window from which Back was taken.
 	Window bucket.WindowID

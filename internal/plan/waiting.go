@@ -83,8 +83,8 @@ type Head struct {
 	// Need, Line and Token are the times in which the scarce limit refills its amount, that of its line, and one token,
 	// and Full is the instant at which that limit is full. It is the limit for which its line waits longest.
 	Need, Line, Token, Full float64
-	// Reserved is the end of another lane's reservation; 0 without one. Aside is the same if the amounts do not fit
-	// beside that at Exact; otherwise 0.
+	// Reserved is the end of another lane's reservation; 0 without one. Aside is the same if the amounts do not fit at
+	// Exact beside that and the other promises that the take must leave; otherwise 0.
 	Reserved, Aside float64
 	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
 	Plenty bool
@@ -95,7 +95,8 @@ type Head struct {
 
 // HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at
 // which its amounts are there, both in ms; line sums its line's amounts. ahead has the promises that its take must
-// leave, with a reservation of another lane. Of slots, the mean time until one comes back stands for the refill.
+// leave, with a reservation of another lane; it may be nil without one. Of slots, the mean time until one comes back
+// stands for the refill.
 func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls, ahead *Forecast) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true, Free: true, Shared: calls.Shared}
 	if n := r.reservation(lane); n != nil {
