@@ -134,8 +134,8 @@ func distinctKeys[K BatchKey](keys []K) []Item {
 	return wanted
 }
 
-// awaitRetry waits before the next try of a batch, if left of its all parts remain after n tries. It fails after
-// the last try or if ctx ends. The error calls the parts by the text parts.
+// awaitRetry waits before the next try of a batch, of whose all parts left remain after n tries. It fails after the
+// last try or if ctx ends. The error calls the parts by the text parts.
 func (b Batches[K]) awaitRetry(ctx context.Context, parts string, left, all, n int) error {
 	if n == batchTries {
 		return fmt.Errorf("%d of %d %s still unprocessed after %d tries: %w", left, all, parts, n, ErrUnprocessed)

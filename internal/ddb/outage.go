@@ -28,7 +28,7 @@ type outage struct {
 	// meanwhile.
 	answers    uint64
 	lastAnswer time.Time
-	// lastTry is the instant of the last answered try of a request that failed; zero without one.
+	// lastTry is the instant of the last failed try that was answered; zero without one.
 	lastTry time.Time
 	// fast are the instants of the quick failures since the last answer.
 	fast []time.Time

@@ -20,8 +20,8 @@ func milliseconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 func instant(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(ms * 1000))) }
 
 // headOf returns the facts of a waiter as the line's head for the contest, by an image under its configuration.
-// They include the amounts of the whole line. The waiter's are there at the instant exact, in Unix ms. Interactive
-// waiters have the claims ahead, in a line of batch waiters. l.mu must be held.
+// They include the amounts of the whole line. The waiter's are there at the instant exact, in Unix ms. For a line of
+// batch waiters, ahead has the claims of the interactive ones. l.mu must be held.
 func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls plan.Calls, ahead *claims) plan.Head {
 	before, r := l.forecast(ahead, plan.Reading{Image: image, Config: w.cfg, Now: int64(now)})
 	before.PromiseReserved(r, l.contest.Lane)
