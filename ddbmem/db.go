@@ -24,7 +24,7 @@ type DB struct {
 	faults   atomic.Pointer[FaultFunc]
 	requests atomic.Int64
 
-	late   sync.WaitGroup
+	late   lateRequests
 	closed chan struct{}
 	close  sync.Once
 
@@ -93,7 +93,7 @@ func (db *DB) isMade() bool { return db != nil && db.engine.tables != nil }
 
 // Wait returns when every late request (Fault.Late) has executed; their channels
 // must be closed for that.
-func (db *DB) Wait() { db.late.Wait() }
+func (db *DB) Wait() { db.late.await() }
 
 // Close drops the late requests whose channels are still open and waits for the
 // others. Using the DB after Close is allowed; Close twice too.
@@ -102,7 +102,7 @@ func (db *DB) Close() {
 		return
 	}
 	db.close.Do(func() { close(db.closed) })
-	db.late.Wait()
+	db.late.await()
 }
 
 // OnWrite adds a hook that is called for every committed write of an item, in the

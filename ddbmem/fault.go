@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 
@@ -93,10 +94,55 @@ func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
+// lateRequests counts the late requests that have not ended. A sync.WaitGroup would not do: requests come while
+// others wait for the last to end.
+type lateRequests struct {
+	mu   sync.Mutex
+	open int
+	// none is closed when no request is open; nil while nobody waits.
+	none chan struct{}
+}
+
+// start calls execute in a goroutine, and counts it as open until it returns.
+func (l *lateRequests) start(execute func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open++
+	go func() {
+		defer l.end()
+		execute()
+	}()
+}
+
+// end counts one request as ended, and releases those who wait if it was the last.
+func (l *lateRequests) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open--; l.open == 0 && l.none != nil {
+		close(l.none)
+		l.none = nil
+	}
+}
+
+// await returns when no request is open.
+func (l *lateRequests) await() {
+	l.mu.Lock()
+	if l.open == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.none == nil {
+		l.none = make(chan struct{})
+	}
+	none := l.none
+	l.mu.Unlock()
+	<-none
+}
+
 // executeLater starts a goroutine that executes the request when f.Late is closed, and drops its answer. If the
 // DB closes first, the request never executes. Wait and Close wait for the goroutine.
 func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
-	db.late.Go(func() {
+	db.late.start(func() {
 		select {
 		case <-f.Late:
 		case <-db.closed:

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,6 +110,35 @@ func TestLateRequest(t *testing.T) {
 		db.Close() // drops it
 		require.Equal(t, "2", count(t, client))
 	})
+}
+
+// Wait may be called while late requests begin and end, and returns after those that had begun.
+func TestWaitBesideLateRequests(t *testing.T) {
+	db := ddbmem.New()
+	client := db.Client(once)
+	createTable(t, client, "faults", false)
+	let := make(chan struct{})
+	close(let)
+	db.SetFaults(func(r *ddbmem.Request) (f ddbmem.Fault) {
+		if r.Operation == "UpdateItem" {
+			f.Late = let
+		}
+		return f
+	})
+	const workers, each = 4, 50
+	var calls sync.WaitGroup
+	for range workers {
+		calls.Go(func() {
+			for range each {
+				if err := addOne(t.Context(), client); err == nil {
+					t.Error("a late request has no answer")
+				}
+				db.Wait()
+			}
+		})
+	}
+	calls.Wait()
+	require.Equal(t, fmt.Sprint(workers*each), count(t, client))
 }
 
 func TestOnWrite(t *testing.T) {
