@@ -24,9 +24,12 @@ type DB struct {
 	faults   atomic.Pointer[FaultFunc]
 	requests atomic.Int64
 
-	late   lateRequests
-	closed chan struct{}
-	close  sync.Once
+	// late counts the late requests that have not ended, under the lock of noneLate. That is signalled when none is
+	// left. A sync.WaitGroup must not grow from zero while somebody waits.
+	late     int
+	noneLate *sync.Cond
+	closed   chan struct{}
+	close    sync.Once
 
 	logMu sync.Mutex
 	log   []Entry
@@ -71,6 +74,7 @@ func New(opts ...Option) *DB {
 		engine:   engine{now: time.Now, expressions: cache, tables: map[string]*table{}, tokens: map[string]*transaction{}},
 		counters: make(map[string]*counter, len(handlers)),
 		closed:   make(chan struct{}),
+		noneLate: sync.NewCond(new(sync.Mutex)),
 	}
 	for op := range handlers {
 		db.counters[op] = &counter{}
@@ -93,7 +97,13 @@ func (db *DB) isMade() bool { return db != nil && db.engine.tables != nil }
 
 // Wait returns when every late request (Fault.Late) has executed; their channels
 // must be closed for that.
-func (db *DB) Wait() { db.late.await() }
+func (db *DB) Wait() {
+	db.noneLate.L.Lock()
+	defer db.noneLate.L.Unlock()
+	for db.late > 0 {
+		db.noneLate.Wait()
+	}
+}
 
 // Close drops the late requests whose channels are still open and waits for the
 // others. Using the DB after Close is allowed; Close twice too.
@@ -102,7 +112,7 @@ func (db *DB) Close() {
 		return
 	}
 	db.close.Do(func() { close(db.closed) })
-	db.late.await()
+	db.Wait()
 }
 
 // OnWrite adds a hook that is called for every committed write of an item, in the

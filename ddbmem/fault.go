@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -94,55 +93,12 @@ func errReset() error {
 	return &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)}
 }
 
-// lateRequests counts the late requests that have not ended. A sync.WaitGroup would not do: requests come while
-// others wait for the last to end.
-type lateRequests struct {
-	mu   sync.Mutex
-	open int
-	// none is closed when no request is open; nil while nobody waits.
-	none chan struct{}
-}
-
-// start calls execute in a goroutine, and counts it as open until it returns.
-func (l *lateRequests) start(execute func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.open++
-	go func() {
-		defer l.end()
-		execute()
-	}()
-}
-
-// end counts one request as ended, and releases those who wait if it was the last.
-func (l *lateRequests) end() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open--; l.open == 0 && l.none != nil {
-		close(l.none)
-		l.none = nil
-	}
-}
-
-// await returns when no request is open.
-func (l *lateRequests) await() {
-	l.mu.Lock()
-	if l.open == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.none == nil {
-		l.none = make(chan struct{})
-	}
-	none := l.none
-	l.mu.Unlock()
-	<-none
-}
-
 // executeLater starts a goroutine that executes the request when f.Late is closed, and drops its answer. If the
 // DB closes first, the request never executes. Wait and Close wait for the goroutine.
 func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
-	db.late.start(func() {
+	db.countLate(1)
+	go func() {
+		defer db.countLate(-1)
 		select {
 		case <-f.Late:
 		case <-db.closed:
@@ -153,7 +109,16 @@ func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 			}
 		}
 		_, _ = db.execute(operation, seq, body, f.Unprocessed) // the client does not wait for the answer
-	})
+	}()
+}
+
+// countLate adds n to the number of late requests, and wakes those who wait until there is none.
+func (db *DB) countLate(n int) {
+	db.noneLate.L.Lock()
+	defer db.noneLate.L.Unlock()
+	if db.late += n; db.late == 0 {
+		db.noneLate.Broadcast()
+	}
 }
 
 // firstTable returns the name of the first table in the request's JSON, and "" if it names no table. An ARN in
