@@ -354,14 +354,10 @@ type roomyDenial struct {
 	room [2]LimitStatus
 }
 
-// newDenial returns a denial with n zero statuses, to be filled in.
-func newDenial(entityID, resource string, n int) *LimitExceededError {
+// newDenial returns a denial without statuses, and with room for two.
+func newDenial(entityID, resource string) *LimitExceededError {
 	d := &roomyDenial{LimitExceededError: LimitExceededError{EntityID: entityID, Resource: resource}}
-	if n <= len(d.room) {
-		d.Statuses = d.room[:n]
-	} else {
-		d.Statuses = make([]LimitStatus, n)
-	}
+	d.Statuses = d.room[:0]
 	return &d.LimitExceededError
 }
 
@@ -398,7 +394,8 @@ func errorOf(l *layout.Layout, err error) error {
 // denialOf returns the error of a call that does not fit, with the status of each requested limit in whole
 // tokens.
 func denialOf(d *call.Denied) *LimitExceededError {
-	e := newDenial(d.Entity, d.Resource, len(d.Balances))
+	e := newDenial(d.Entity, d.Resource)
+	e.Statuses = slices.Grow(e.Statuses, len(d.Balances))[:len(d.Balances)]
 	for i := range d.Balances {
 		e.Statuses[i].setBalance(&d.Balances[i])
 	}
@@ -409,22 +406,15 @@ func denialOf(d *call.Denied) *LimitExceededError {
 // memoryDenial returns the error of a call that the last image of its bucket denies, with the statuses of the
 // requested limits in whole tokens. RetryAfter is the longest wait of those that deny.
 func memoryDenial(d *call.Denial) *LimitExceededError {
-	named := 0
-	for i := range d.Config.Limits {
-		if d.Needs[i] > 0 {
-			named++
-		}
-	}
-	e := newDenial(d.Lane.Entity, d.Lane.Resource, named)
-	k := 0
+	e := newDenial(d.Lane.Entity, d.Lane.Resource)
 	for i := range d.Config.Limits {
 		if d.Needs[i] <= 0 {
 			continue
 		}
 		l := &d.Config.Limits[i]
 		stored := &d.Image.Limits[d.Config.PlaceIn(d.Image, i)]
-		status := &e.Statuses[k]
-		k++
+		e.Statuses = append(e.Statuses, LimitStatus{})
+		status := &e.Statuses[len(e.Statuses)-1]
 		status.EntityID, status.Resource, status.Source = e.EntityID, e.Resource, sources.Source(l.Source)
 		status.Limit.setBucket(l.Name, stored.Capacity, &stored.Rate)
 		status.Limit.MaxDebt, status.Limit.Reserve = l.MaxDebt/milli, l.Reserve/milli
