@@ -85,8 +85,8 @@ func (l *Lane) Submit(ops ...*Op) {
 }
 
 // enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. It returns true if
-// the lane was at rest: it has marked the lane as running then, and the caller must run it.
-// The caller holds l.mu.
+// the lane was at rest: it has marked the lane as running then, and the caller must run it. The
+// lock l.mu must be held.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))

@@ -36,12 +36,13 @@ type delivery struct {
 	// creates means that the write makes the bucket. givesBack means that it gives tokens back, so it
 	// must never land twice.
 	creates, givesBack bool
-	// slotBefore, of a give-back, is the id in the op slot of the image from which the write was decided.
-	// lastIsOwn means that this client's own last write left it. rule is the condition of the next try.
-	lastIsOwn  bool
-	rule       schema.OpRule
-	slotBefore []byte
-	try        int
+	// rule is the condition of the next try, which compares required with the op slot. Of a give-back, required is
+	// the id in the slot of the image from which the write was decided; lastIsOwn means that this client's own last
+	// write left it.
+	lastIsOwn bool
+	rule      schema.OpRule
+	required  []byte
+	try       int
 	// id is the id of the try in flight.
 	id []byte
 	// unanswered counts the tries without an answer. silentTries counts the tries in a row in which the
@@ -63,9 +64,9 @@ type step struct {
 // retries land once; otherwise the give-back is not sent again.
 func (d *delivery) bindToSlot(image *schema.Image, own tryID) {
 	if image != nil {
-		d.slotBefore = image.Op.Bytes()
+		d.required = image.Op.Bytes()
 	}
-	d.lastIsOwn = own != (tryID{}) && string(d.slotBefore) == string(own[:])
+	d.lastIsOwn = own != (tryID{}) && string(d.required) == string(own[:])
 	if d.lastIsOwn {
 		d.rule = schema.OpLast
 	}
@@ -99,7 +100,7 @@ func (d *delivery) bookTry(a Answer, took time.Duration) (Answer, step) {
 	case ddb.Unconfirmed:
 		d.unanswered++
 		if !d.givesBack {
-			d.rule = schema.OpNotMine
+			d.rule, d.required = schema.OpNotMine, OpID(d.operation, d.try)[:idLength-1]
 			return a, step{silent: trips}
 		}
 		return a, step{over: !d.lastIsOwn, silent: trips}

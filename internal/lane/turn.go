@@ -219,7 +219,7 @@ func (t *turn) deliver() (a Answer, over bool) {
 		}
 		d.id = OpID(d.operation, d.try)
 		began := time.Now()
-		sent := t.sendTry(schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Last: d.slotBefore})
+		sent := t.sendTry(schema.Op{Slot: d.slot, Rule: d.rule, ID: d.id, Required: d.required})
 		took := time.Since(began)
 		if sent.Err == nil {
 			contact.NoteAnswer()

@@ -38,12 +38,8 @@ func (g *GiveBack) encode(shape []byte, o []operand) ([]byte, []operand) {
 	}
 	shape = append(shape, 0xff, byte(g.Op.Slot), byte(g.Op.Rule), flag(g.Incarnation != nil, 1))
 	o = append(o, operand{bytes: g.Op.ID})
-	switch g.Op.Rule {
-	case OpLast:
-		o = append(o, operand{bytes: g.Op.Last})
-	case OpNotMine:
-		o = append(o, operand{bytes: g.Op.operation()})
-	case OpAny:
+	if g.Op.Rule != OpAny {
+		o = append(o, operand{bytes: g.Op.Required})
 	}
 	if g.Incarnation != nil {
 		o = append(o, operand{bytes: g.Incarnation})

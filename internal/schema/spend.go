@@ -55,12 +55,8 @@ func (s *Spend) encode(shape []byte, o []operand) ([]byte, []operand) {
 		notes |= 16 << flag(s.Notes[i].Batch, 1)
 		o = append(o, operand{bytes: s.Notes[i].Note})
 	}
-	switch s.Op.Rule {
-	case OpLast:
-		o = append(o, operand{bytes: s.Op.Last})
-	case OpNotMine:
-		o = append(o, operand{bytes: s.Op.operation()})
-	case OpAny:
+	if s.Op.Rule != OpAny {
+		o = append(o, operand{bytes: s.Op.Required})
 	}
 	o = append(o, operand{number: s.Seen.Refilled}, operand{bytes: s.Seen.Fingerprint})
 	if ofIncarnation {

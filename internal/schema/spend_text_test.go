@@ -141,7 +141,7 @@ func TestGiveBackTextsOfEveryShape(t *testing.T) {
 	spendOf(m, 3, 0).Statement()
 	windows := []bucket.WindowID{0, bucket.InLife(0, 495_000), bucket.InLife(3, 0), bucket.InLife(3, 495_000)}
 	for range 2 { // built, then cached
-		for _, op := range []Op{{ID: make([]byte, 9)}, {ID: make([]byte, 9), Rule: OpLast, Last: []byte("last")}, {ID: []byte("123456789"), Slot: 1, Rule: OpNotMine}} {
+		for _, op := range []Op{{ID: make([]byte, 9)}, {ID: make([]byte, 9), Rule: OpLast, Required: []byte("last")}, {ID: []byte("123456789"), Slot: 1, Rule: OpNotMine, Required: []byte("12345678")}} {
 			for _, incarnation := range [][]byte{nil, []byte("incarnation")} {
 				for shape := range 32 {
 					for i, window := range windows {

@@ -21,7 +21,7 @@ const (
 	// OpAny requires nothing. It is for the first try of a take, and for a give-back after another client's write to
 	// the slot. Such a give-back is not sent again after a try without an answer.
 	OpAny OpRule = iota
-	// OpLast requires the slot to hold Last, the client's own last write. It is for every try of a give-back
+	// OpLast requires the slot to hold the client's own last write. It is for every try of a give-back
 	// that may be resent.
 	OpLast
 	// OpNotMine requires the slot not to hold this operation. It is for the resend of a take.
@@ -34,12 +34,10 @@ type Op struct {
 	Rule OpRule
 	// ID is the new content of the slot: the operation and, in its last byte, the try.
 	ID []byte
-	// Last is the content that OpLast requires.
-	Last []byte
+	// Required is compared with the slot by the rule. Of OpLast it is the client's last write, of OpNotMine the ID
+	// without its try.
+	Required []byte
 }
-
-// operation returns the id without its last byte, the try.
-func (o Op) operation() []byte { return o.ID[:len(o.ID)-1] }
 
 // maxStatementTexts bounds the texts cached by a registry. A service uses a few dozen; one of 20 limits takes 9
 // KB.

@@ -89,10 +89,10 @@ func (b *statementBuilder) recordOp(o Op) {
 	b.setValue(slot, Bytes(o.ID))
 	switch o.Rule {
 	case OpLast:
-		b.requireCompare(slot, "=", Bytes(o.Last))
+		b.requireCompare(slot, "=", Bytes(o.Required))
 	case OpNotMine:
 		place := b.name(slot)
-		b.require("(attribute_not_exists(" + place + ") OR NOT begins_with(" + place + ", " + b.value(Bytes(o.operation())) + "))")
+		b.require("(attribute_not_exists(" + place + ") OR NOT begins_with(" + place + ", " + b.value(Bytes(o.Required)) + "))")
 	case OpAny:
 	}
 }
