@@ -38,9 +38,9 @@ type WebhookOptions struct {
 	// Secrets sign the requests as Standard Webhooks say (HMAC-SHA256): each in base64, with or without the prefix
 	// whsec_, of 24 to 64 bytes. Give two while you replace one. Defaults to no signature.
 	Secrets []string
-	// AllowPrivate lets the address be in a private network. Without it a webhook connects only
-	// to public addresses, also after the resolution of its host name. A loopback host in the address itself is allowed. A proxy of the environment
-	// decides for itself. Defaults to false.
+	// AllowPrivate lets the address be in a private network. Without it a webhook connects only to public addresses,
+	// also after the resolution of its host name. A loopback host in the address itself is allowed. A proxy of the
+	// environment decides for itself. Defaults to false.
 	AllowPrivate bool
 	// Transport makes the requests, and AllowPrivate does not count. Defaults to one like http.DefaultTransport.
 	Transport http.RoundTripper

@@ -20,21 +20,16 @@ func milliseconds(t time.Time) float64 { return float64(t.UnixMicro()) / 1000 }
 func instant(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(ms * 1000))) }
 
 // headOf returns the facts of a waiter as the line's head for the contest, by an image under its configuration.
-// They include the amounts of the whole line. The waiter's are there at the instant exact, in Unix ms. For a line of
-// batch waiters, ahead has the claims of the interactive ones. l.mu must be held.
-func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls plan.Calls, ahead *claims) plan.Head {
-	before, r := l.forecast(ahead, plan.Reading{Image: image, Config: w.cfg, Now: int64(now)})
-	before.PromiseReserved(r, l.contest.Lane)
+// They include the amounts of the whole line. The waiter's are there at the instant exact, in Unix ms. The lock l.mu
+// must be held.
+func (l *Line) headOf(w *Waiter, image *schema.Image, exact, now float64, calls plan.Calls) plan.Head {
 	line := l.behind
 	for _, o := range l.waiters {
-		if !o.head || o.served {
-			continue
-		}
-		if line = plan.Plus(line, o.amounts); o.Rank < w.Rank {
-			before.Serve(r, o.amounts)
+		if o.head && !o.served {
+			line = plan.Plus(line, o.amounts)
 		}
 	}
-	return plan.HeadOf(r, l.contest.Lane, w.came, exact, w.amounts, line, calls, &before)
+	return plan.HeadOf(plan.Reading{Image: image, Config: w.cfg, Now: int64(now), Batch: w.batch}, l.contest.Lane, w.came, exact, w.amounts, line, calls)
 }
 
 // isContended reports whether waiters of this line's class in other processes compete for the bucket at now, by
@@ -56,7 +51,17 @@ func (l *Line) nextTry(w *Waiter, image *schema.Image, calls plan.Calls, exact, 
 	if image == nil || w.cfg == nil || !w.cfg.Wrote(image) {
 		return 0, 0, false
 	}
-	h, seen := l.headOf(w, image, exact, now, calls, &ahead), image.Notes.NoteFor(w.batch)
+	h, seen := l.headOf(w, image, exact, now, calls), image.Notes.NoteFor(w.batch)
+	if h.Reserved > 0 {
+		before, r := l.forecast(&ahead, plan.Reading{Image: image, Config: w.cfg, Now: int64(now)})
+		before.PromiseReserved(r, l.contest.Lane)
+		for _, o := range l.waiters {
+			if o.head && !o.served && o.Rank < w.Rank {
+				before.Serve(r, o.amounts)
+			}
+		}
+		h = h.StandAside(r, before, w.amounts)
+	}
 	var note *schema.Note
 	if l.contest, note = l.contest.SeeNote(seen, now).SeeSlots(h, seen, now); note != nil {
 		w.note = &leaving{note: note, seen: seen}
@@ -119,7 +124,7 @@ func (c *claims) noteOf(ops []*Op, rows plan.Rows, v plan.View, batch bool) *sch
 	}
 	o, now, r := ops[first], float64(v.Now), v.Reading()
 	r.Batch = batch
-	h := plan.HeadOf(r, c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{}, new(plan.Forecast))
+	h := plan.HeadOf(r, c.contest.Lane, o.Waiter.came, now, o.Amounts, nil, plan.Calls{})
 	return c.contest.NextNote(h, v.Image.Notes.NoteFor(batch), rows.IdleTime(batch), now)
 }
 
@@ -148,7 +153,6 @@ func (l *Line) recordWin(image *schema.Image, now float64) {
 // resets the head's next try, and may give it a note to leave. It does nothing if tried has no head of this
 // line, or if image, the bucket then, is nil.
 func (l *Line) recordLoss(tried []*Waiter, image *schema.Image, now float64) {
-	ahead := l.first.claims()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.batch == (l.first != nil) && w.head })
@@ -160,7 +164,7 @@ func (l *Line) recordLoss(tried []*Waiter, image *schema.Image, now float64) {
 	var f plan.Forecast
 	wait, _ := f.Wait(r, w.amounts)
 	var note *schema.Note
-	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now, plan.Calls{}, &ahead), seen, now)
+	l.contest, note = l.contest.RecordLoss(l.headOf(w, image, float64(r.Now+wait), now, plan.Calls{}), seen, now)
 	if w.try, w.note = (plan.Try{}), nil; note == nil {
 		return
 	}

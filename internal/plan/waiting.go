@@ -83,8 +83,8 @@ type Head struct {
 	// Need, Line and Token are the times in which the scarce limit refills its amount, that of its line, and one token,
 	// and Full is the instant at which that limit is full. It is the limit for which its line waits longest.
 	Need, Line, Token, Full float64
-	// Reserved is the end of another lane's reservation; 0 without one. Aside is the same if the amounts do not fit at
-	// Exact beside that and the other promises that the take must leave; otherwise 0.
+	// Reserved is the end of another lane's reservation; 0 without one. Aside is the same if the head stands aside for
+	// that; otherwise 0.
 	Reserved, Aside float64
 	// Plenty means that more than its amounts is there, so that nobody has to stand aside.
 	Plenty bool
@@ -94,16 +94,12 @@ type Head struct {
 }
 
 // HeadOf returns the head of a lane's line by a reading. came is the instant of its arrival and exact that at
-// which its amounts are there, both in ms; line sums its line's amounts. ahead has the promises that its take must
-// leave, with a reservation of another lane; it may be nil without one. Of slots, the mean time until one comes back
-// stands for the refill.
-func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls, ahead *Forecast) Head {
+// which its amounts are there, both in ms; line sums its line's amounts. Of slots, the mean time until one
+// comes back stands for the refill.
+func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed, calls Calls) Head {
 	h := Head{Came: came, Exact: exact, Full: float64(r.Now), Plenty: true, Free: true, Shared: calls.Shared}
 	if n := r.reservation(lane); n != nil {
 		h.Reserved = float64(n.Until)
-		if wait, ok := ahead.Wait(r, amounts); !ok || float64(r.Now+wait) > exact {
-			h.Aside = h.Reserved
-		}
 	}
 	longest, lacking := math.Inf(-1), false // a limit that lacks the amounts is scarcer than others
 	for _, a := range r.Config.Enforced(amounts) {
@@ -122,6 +118,15 @@ func HeadOf(r Reading, lane uint32, came, exact float64, amounts, line []Signed,
 			h.Full, h.Slots = float64(r.Now+min(state.Wait(r.Now, state.Burst), farAhead)), state.Period == 0
 		}
 		h.Plenty = h.Plenty && float64(free) >= min(enough, float64(a.Amount)+plentyBeside(state.Rate, a.Amount))
+	}
+	return h
+}
+
+// StandAside returns the head with Aside set, if its amounts do not fit at Exact. left has all promises that its take
+// must leave, also for the reservation.
+func (h Head) StandAside(r Reading, left Forecast, amounts []Signed) Head {
+	if wait, ok := left.Wait(r, amounts); !ok || float64(r.Now+wait) > h.Exact {
+		h.Aside = h.Reserved
 	}
 	return h
 }

@@ -109,7 +109,7 @@ func TestHeadOfALineOfSlots(t *testing.T) {
 	asks := []Signed{{Name: "inflight", Amount: 1000}, {Name: "rpm", Amount: 1000}}
 	line := []Signed{{Name: "inflight", Amount: 40_000}, {Name: "rpm", Amount: 40_000}}
 	head := func() Head {
-		return HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{Mean: 5000, Shared: true}, nil)
+		return HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{Mean: 5000, Shared: true})
 	}
 	h := head()
 	assert.True(t, h.Slots && !h.Free && h.Shared && !h.Plenty)
@@ -127,5 +127,5 @@ func TestHeadOfALineOfSlots(t *testing.T) {
 	image.Limits[0].Tokens, image.Limits[1].Tokens = 0, 0
 	assert.False(t, head().Slots, "tokens come later than a slot")
 	asks = asks[:1]
-	assert.InDelta(t, 2000, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{}, nil).Token, .001)
+	assert.InDelta(t, 2000, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{}).Token, .001)
 }

@@ -165,10 +165,10 @@ func TestHeadOfALine(t *testing.T) {
 	cfg := &Config{Limits: []schema.Limit{{Name: "rpm", Rate: rate(60)}, {Name: "tpm", Rate: rate(60_000)}}}
 	asks := []Signed{{Name: "rpm", Amount: 1000}, {Name: "tpm", Amount: 500_000}}
 	line := []Signed{{Name: "rpm", Amount: 10_000}, {Name: "tpm", Amount: 5_000_000}}
-	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}, nil)
+	h := HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{})
 	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_058_000, Need: 1000, Line: 10_000, Token: 1000, Plenty: true, Free: true}, h)
 	image.Limits[0].Tokens = 1999
-	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}, nil).Plenty)
+	assert.False(t, HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, line, Calls{}).Plenty)
 
 	for name, c := range map[string]struct {
 		note            schema.Note
@@ -185,7 +185,7 @@ func TestHeadOfALine(t *testing.T) {
 		image.Notes = &schema.Notes{Interactive: &c.note}
 		r, ahead := Reading{Image: image, Config: cfg, Now: 1_000_000}, Forecast{}
 		ahead.PromiseReserved(r, 1)
-		h := HeadOf(r, 1, 5, c.exact, asks, line, Calls{}, &ahead)
+		h := HeadOf(r, 1, 5, c.exact, asks, line, Calls{}).StandAside(r, ahead, asks)
 		assert.Equal(t, [2]float64{c.reserved, c.aside}, [2]float64{h.Reserved, h.Aside}, name)
 	}
 	image.Notes = nil
@@ -205,6 +205,6 @@ func TestHeadOfALine(t *testing.T) {
 
 	image.Limits[0], cfg.Limits[0].Rate = schema.Stored{Rate: rate(1), Tokens: 1000}, rate(1) // refills in a minute, but is full
 	image.Limits[1].Tokens = 300_000
-	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{}, nil)
+	h = HeadOf(Reading{Image: image, Config: cfg, Now: 1_000_000}, 1, 5, 7, asks, asks, Calls{})
 	assert.Equal(t, Head{Came: 5, Exact: 7, Full: 1_059_700, Need: 500, Line: 500, Token: 1, Free: true}, h)
 }
