@@ -283,7 +283,9 @@ func (h *slotsHistory) sever(r *rand.Rand, m *wired) {
 	h.oracle.count("cut")
 	m.whole.Store(1 << 60)
 	h.oracle.lost(m)
+	h.mu.Lock()
 	lasts := []time.Duration{time.Second, h.hold / 8, h.hold, 3 * h.hold}[r.IntN(4)]
+	h.mu.Unlock()
 	time.AfterFunc(time.Duration(r.Int64N(int64(lasts))), func() { m.heal(cut) })
 }
 
