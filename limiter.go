@@ -111,7 +111,7 @@ func New(repo *Repository, opts *Options) (*RateLimiter, error) {
 		l.strangers = &call.Given{Parent: o.StrangersParent}
 		d.Strangers = l.strangers
 	}
-	if observer.WriteStart != nil || observer.WriteEnd != nil || observer.PacingChanged != nil {
+	if observer.WriteStart != nil || observer.WriteEnd != nil || observer.Crossed != nil || observer.PacingChanged != nil {
 		d.Trace = writeTrace{l.reports}
 	}
 	var err error

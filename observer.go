@@ -11,6 +11,7 @@ import (
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/layout"
 	"github.com/dynalimit/dynalimit/internal/plan"
+	"github.com/dynalimit/dynalimit/internal/schema"
 	"github.com/dynalimit/dynalimit/observe"
 )
 
@@ -112,6 +113,9 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 	kind, began := writeKinds[w.Kind], t.desk.Stopwatch()
 	ctx = call.BeginEvent(ctx, t.WriteStart, observe.WriteStart{EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers})
 	return ctx, func(a lane.Answer) {
+		if t.Crossed != nil && a.Image != nil && (w.Before != nil || w.Kind == plan.Create) {
+			t.reportCrossings(w, a.Image)
+		}
 		if t.WriteEnd == nil {
 			return
 		}
@@ -119,6 +123,18 @@ func (t writeTrace) Begin(ctx context.Context, w lane.Writing) (context.Context,
 			EntityID: w.Entity, Resource: w.Resource, Kind: kind, Callers: w.Callers,
 			Outcome: a.Verdict.String(), Tries: a.Tries, Duration: t.desk.Stopwatch().Sub(began), Err: errorOf(t.layout, t.desk.ReasonOf(w.Entity, w.Resource, a.Err)),
 		})
+	}
+}
+
+// reportCrossings reports to the observer's Crossed, which must be set, the thresholds of alerts that the use has
+// reached in after, the image of a write's answer, since the image before the write.
+func (t writeTrace) reportCrossings(w lane.Writing, after *schema.Image) {
+	for _, c := range after.CrossingsSince(w.Before) {
+		e := observe.Crossing{EntityID: w.Entity, Resource: w.Resource, Limit: c.Limit, Percent: c.Percent, Amount: c.Amount / milli, Used: c.Used / milli}
+		if after.HasUnit(c.Limit) {
+			e.Unit = schema.USD
+		}
+		t.Crossed(e)
 	}
 }
 
@@ -189,7 +205,7 @@ func failedOnTheWay(ctx context.Context, err error) bool {
 func shielded(o observe.Observer, log *slog.Logger) observe.Observer {
 	return observe.Observer{
 		AcquireStart: shieldStart(log, o.AcquireStart), AcquireEnd: shieldCall(log, o.AcquireEnd),
-		Denied: shieldCall(log, o.Denied), Corrected: shieldCall(log, o.Corrected), Overran: shield(log, o.Overran), SlotsExpired: shield(log, o.SlotsExpired),
+		Denied: shieldCall(log, o.Denied), Corrected: shieldCall(log, o.Corrected), Overran: shield(log, o.Overran), Crossed: shield(log, o.Crossed), SlotsExpired: shield(log, o.SlotsExpired),
 		WriteStart: shieldStart(log, o.WriteStart), WriteEnd: shieldCall(log, o.WriteEnd),
 		ConfigLoaded: shield(log, o.ConfigLoaded), AvailabilityChanged: shield(log, o.AvailabilityChanged),
 		PacingChanged: shield(log, o.PacingChanged), Dropped: shield(log, o.Dropped),

@@ -347,6 +347,41 @@ func TestObserverHearsOfConfigurations(t *testing.T) {
 	assert.Len(t, heard, 1, "a limiter that was closed hears nothing")
 }
 
+// An observer hears that a write's answer shows a threshold of alerts reached: again when
+// an estimate came back, and in a new window. A denial is no crossing.
+func TestObserverHearsCrossings(t *testing.T) {
+	var heard []observe.Crossing
+	crossed := func() []observe.Crossing {
+		defer func() { heard = nil }()
+		return heard
+	}
+	opts := &dynalimit.Options{Observer: observe.Observer{Crossed: func(c observe.Crossing) { heard = append(heard, c) }}}
+	virtual(t, opts, func(t *testing.T, s *process) {
+		usd := dynalimit.DailyMoneyQuota("usd", 100, "").WithAlerts(50, 80, 100)
+		usd.PerModel = true
+		s.limits(admin.Scope{Everyone: true, Resource: model}, usd, dynalimit.DailyQuota("tpd", 10, "").WithAlerts(90))
+		reached := func(percent int, used int64) observe.Crossing {
+			return observe.Crossing{EntityID: "u", Resource: model, Limit: "usd", Percent: percent, Amount: 100, Used: used, Unit: "usd"}
+		}
+		s.acquire("u", dynalimit.Amounts{"usd": 50})
+		assert.Equal(t, []observe.Crossing{reached(50, 50)}, crossed(), "by the bucket's first write")
+		s.acquire("u", dynalimit.Amounts{"usd": 29, "tpd": 8})
+		assert.Empty(t, crossed(), "79 of 100, and 8 of 10")
+		lease := s.acquire("u", dynalimit.Amounts{"usd": 10, "tpd": 1})
+		assert.Equal(t, []observe.Crossing{{EntityID: "u", Resource: model, Limit: "tpd", Percent: 90, Amount: 10, Used: 9}, reached(80, 89)}, crossed())
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"usd": 0, "tpd": 1}))
+		assert.Empty(t, crossed(), "79 again")
+		require.NoError(t, s.acquire("u", dynalimit.Amounts{"usd": 1}).Adjust(t.Context(), dynalimit.Amounts{"usd": 20}))
+		assert.Equal(t, []observe.Crossing{reached(80, 80)}, crossed(), "and nothing at the whole quota")
+		_, err := s.limiter.Acquire(t.Context(), "u", model, dynalimit.Amounts{"usd": 1})
+		s.denied(err)
+		s.clock.advance(24 * time.Hour)
+		s.peer(nil).acquire("u", dynalimit.Amounts{"usd": 90})
+		s.acquire("u", dynalimit.Amounts{"usd": 5})
+		assert.Equal(t, []observe.Crossing{reached(50, 90), reached(80, 90)}, crossed(), "in a new window, by a refused write that shows what others used")
+	})
+}
+
 // every is an observer each of whose functions calls do with the name of its event.
 func every(do func(event string)) observe.Observer {
 	return observe.Observer{
@@ -361,6 +396,7 @@ func every(do func(event string)) observe.Observer {
 		AvailabilityChanged: func(observe.AvailabilityChange) { do("AvailabilityChanged") },
 		PacingChanged:       func(observe.PacingChange) { do("PacingChanged") },
 		Dropped:             func(observe.Drop) { do("Dropped") },
+		Crossed:             func(observe.Crossing) { do("Crossed") },
 		SlotsExpired:        func(observe.SlotsExpired) { do("SlotsExpired") },
 	}
 }
@@ -372,7 +408,7 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 	var log bytes.Buffer
 	asked, heard := func() {}, map[string]int{}
 	opts := &dynalimit.Options{
-		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).AsShadow(), dynalimit.Concurrent("inflight", 5, 30*time.Second).WithLongest(time.Minute)},
+		Limits:        []dynalimit.Limit{dynalimit.PerDay("rpm", 100).WithMaxDebt(10), dynalimit.PerDay("trial", 1).AsShadow(), dynalimit.Concurrent("inflight", 5, 30*time.Second).WithLongest(time.Minute), dynalimit.DailyQuota("tpd", 10, "").WithAlerts(50)},
 		OnUnavailable: dynalimit.Allow, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Observer: every(func(event string) {
 			asked()
@@ -403,7 +439,7 @@ func TestObserverThatAsksAndPanics(t *testing.T) {
 		assert.True(t, s.acquire("u", dynalimit.Amounts{"rpm": 7}).Degraded())
 		s.acquire("stranger", dynalimit.Amounts{"misspelt": 1}) // nobody can know yet
 		s.recovers()                                            // what was admitted is told, or dropped, behind the callers
-		s.acquire("u", dynalimit.Amounts{"inflight": 1})
+		s.acquire("u", dynalimit.Amounts{"inflight": 1, "tpd": 5})
 		elapse(2 * time.Minute)
 		require.NoError(t, s.limiter.Close(ctx))
 		doubt := s.limiter.Health().Doubt["rpm"]

@@ -64,6 +64,23 @@ type Overrun struct {
 	Shadow bool
 }
 
+// Crossing says that the use of a quota has reached a percentage of its alerts (dynalimit.Limit.AlertAt), by the
+// answer to a write of this process.
+type Crossing struct {
+	// EntityID and Resource name the bucket: the entity may be a parent of the call's entity, and the resource a
+	// group of the call's resource.
+	EntityID, Resource string
+	// Limit is the limit's name.
+	Limit string
+	// Percent is the percentage, 1 to 99. That a call was denied is Observer.Denied's.
+	Percent int
+	// Amount is the quota, and Used the used or reserved part of it, in whole tokens, of money in micro-dollars. Grants
+	// of the window count as less use. Used may be lower again: estimates come back.
+	Amount, Used int64
+	// Unit is "usd" for money, else empty.
+	Unit string
+}
+
 // Drop has amounts that will not be charged, counted or given back any more. Their bucket or limit
 // is gone, or too many buckets had pending updates, or a policy admitted them while the limiter was closed;
 // dynalimit.Health.Dropped counts these. Or they were pending when it was closed, which Health.Waiting

@@ -34,6 +34,10 @@ type Observer struct {
 	SlotsExpired func(SlotsExpired)
 	// Overran is called when a limit was exceeded and denied no call.
 	Overran func(Overrun)
+	// Crossed is called when the answer to a write shows that the use of a quota has reached a percentage of its
+	// alerts since the last answer. It is for logs: each process that sees it tells it, a use that falls and rises tells
+	// it again, and transactions (dynalimit.ChargeTransaction) do not tell it. Package aggregator/alert tells people once.
+	Crossed func(Crossing)
 	// WriteStart is called for a write to a bucket before it is sent. The write goes on with the
 	// returned context, as an acquire does.
 	WriteStart func(context.Context, WriteStart) context.Context

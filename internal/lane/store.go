@@ -99,6 +99,8 @@ type Writing struct {
 	Kind plan.Kind
 	// Callers is the number of its ops.
 	Callers int
+	// Before is the last image of the bucket; nil if none is known or the bucket did not exist.
+	Before *schema.Image
 }
 
 // Paced describes the pacing of a lane: the interval between its writes.

@@ -140,7 +140,7 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	if d.lanes.Trace == nil {
 		return write(ctx)
 	}
-	ctx, end := d.lanes.Trace.Begin(ctx, Writing{l.Entity, l.Resource, kind, 0})
+	ctx, end := d.lanes.Trace.Begin(ctx, Writing{Entity: l.Entity, Resource: l.Resource, Kind: kind})
 	a := write(ctx)
 	a.Tries = 1
 	end(a)

@@ -181,7 +181,7 @@ func (t *turn) launch() {
 		t.delivery.bindToSlot(t.known.image, t.learnt.own)
 	}
 	if owner.Trace != nil {
-		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{at.Entity, at.Resource, t.write.Kind, len(t.carried)})
+		t.ctx, t.report = owner.Trace.Begin(t.ctx, Writing{at.Entity, at.Resource, t.write.Kind, len(t.carried), t.known.image})
 		if !t.byCaller { // no caller can go on without the turn when an observer's context ends
 			t.ctx = context.WithoutCancel(t.ctx)
 		}

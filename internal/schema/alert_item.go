@@ -257,7 +257,7 @@ func AlertedQuotas(item Item) (quotas []AlertedQuota) {
 // threshold 100 is reached only if a denial is marked.
 func (q *AlertedQuota) Reached() (percents []int) {
 	for _, p := range q.Percents {
-		if p == WholeQuota && (q.Denied || q.DeniedInShadow) || p < WholeQuota && q.Used >= (q.Amount*int64(p)+99)/100 {
+		if p == WholeQuota && (q.Denied || q.DeniedInShadow) || p < WholeQuota && q.Used >= partOf(q.Amount, p) {
 			percents = append(percents, p)
 		}
 	}
