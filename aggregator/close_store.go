@@ -190,7 +190,7 @@ func (s *usageStore) writeUntilAnswered(ctx context.Context, send func() error) 
 			return verdict.Verdict == ddb.Landed, nil
 		}
 		if verdict.Setting || !verdict.Verdict.Unavailable() || !pauses.Pause(ctx, try) {
-			return false, s.table.Failure(opClose, err)
+			return false, ddb.WithEnd(ctx, s.table.Failure(opClose, err))
 		}
 	}
 }

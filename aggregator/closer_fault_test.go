@@ -15,6 +15,7 @@ import (
 
 	"github.com/dynalimit/dynalimit/admin"
 	"github.com/dynalimit/dynalimit/aggregator"
+	"github.com/dynalimit/dynalimit/ddbmem"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -73,6 +74,26 @@ func TestClosersAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, whole.everything(), o.everything())
+}
+
+// TestClosingSaysThatItsCallEnded while it waited to repeat a throttled request.
+func TestClosingSaysThatItsCallEnded(t *testing.T) {
+	for operation, nth := range map[string]int{"Query": 1, "PutItem": 1, "UpdateItem": 2} {
+		o := busyDay(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		o.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
+			if q.Operation != operation {
+				return f
+			}
+			if nth--; nth <= 0 {
+				cancel()
+				f.Error = &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}
+			}
+			return f
+		})
+		_, err := o.closer.CloseDue(ctx)
+		require.ErrorIs(t, err, context.Canceled, operation)
+	}
 }
 
 // TestAnOlderSumReplacesNoNewer: neither one that was read before, nor one that is not

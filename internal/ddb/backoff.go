@@ -2,6 +2,8 @@ package ddb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"time"
 )
@@ -25,6 +27,15 @@ func (b Backoff) Wait(try int) time.Duration {
 
 // Pause waits after a try, counted from 0, and returns true. It returns false if ctx ended first.
 func (b Backoff) Pause(ctx context.Context, try int) bool { return Sleep(ctx, b.Wait(try)) }
+
+// WithEnd returns err, the error of a last try, and the reason for the end of ctx if it has ended. It returns err
+// itself if ctx goes on, or if err says that reason or is nil.
+func WithEnd(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return fmt.Errorf("%w; the last try: %w", context.Cause(ctx), err)
+}
 
 // Sleep waits for d and returns true. It returns false as soon as ctx has ended.
 func Sleep(ctx context.Context, d time.Duration) bool {

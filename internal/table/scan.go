@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 
 	"github.com/dynalimit/dynalimit/fault"
+	"github.com/dynalimit/dynalimit/internal/ddb"
 	"github.com/dynalimit/dynalimit/internal/schema"
 )
 
@@ -79,12 +80,12 @@ func (t *Table) scanPage(ctx context.Context, op string, in *dynamodb.ScanInput)
 }
 
 // RetryThrottled calls try at most Tries times, with pauses, while DynamoDB throttles it or does not answer. It
-// returns the last error, and stops once ctx has ended.
+// returns the last error, and stops once ctx has ended; the error then says so.
 func RetryThrottled(ctx context.Context, try func() error) error {
 	for n := 1; ; n++ {
 		err := try()
-		if ctx.Err() != nil || !errors.Is(err, fault.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {
-			return err
+		if !errors.Is(err, fault.ErrUnavailable) || n == Tries || !Backoff.Pause(ctx, n) {
+			return ddb.WithEnd(ctx, err)
 		}
 	}
 }
