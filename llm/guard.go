@@ -287,10 +287,13 @@ func (g *Guard) acquireEstimate(ctx context.Context, r Request, n need) (*dynali
 // Cost measures: the limiter skips unknown limits. It accepts a lease without statuses: its entity is
 // unlimited, or the limiter had an outage.
 func (g *Guard) requireMoneyLimit(ctx context.Context, r Request, n need, lease *dynalimit.Lease) (*dynalimit.Lease, error) {
-	statuses := lease.Statuses()
+	used := lease.Used() // without unknown limits
 	for name := range n.money {
-		has := slices.ContainsFunc(statuses, func(s dynalimit.LimitStatus) bool { return s.Limit.Name == name })
-		if has || len(statuses) == 0 {
+		if _, has := used[name]; has {
+			continue
+		}
+		statuses := lease.Statuses()
+		if len(statuses) == 0 || slices.ContainsFunc(statuses, func(s dynalimit.LimitStatus) bool { return s.Limit.Name == name }) {
 			continue
 		}
 		ctx, cancel := g.lastingContext(ctx)

@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/exemplar"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/dynalimit/dynalimit"
@@ -57,7 +58,7 @@ type gateway struct {
 // provider's key. It relays POST below /v1/ and the reads of models, serves /metrics, and answers 404 to all
 // else. It exits the process after an error.
 func newGateway(client *dynamodb.Client, provider *url.URL, secret string) *gateway {
-	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())))
+	meters := metric.NewMeterProvider(metric.WithReader(must(prometheus.New())), metric.WithExemplarFilter(exemplar.AlwaysOffFilter)) // without traces
 	g := &gateway{callers: expirable.NewLRU[string, llmhttp.Caller](10_000, nil, time.Minute)}
 	g.repo = must(dynalimit.NewRepository(leanddb.New(client), "limits", &dynalimit.RepositoryOptions{ConfigTTL: 5 * time.Second}))
 	g.limiter = must(dynalimit.New(g.repo, &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: must(otel.New(meters, nil, nil))}))
