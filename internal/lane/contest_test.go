@@ -13,7 +13,7 @@ import (
 )
 
 // A head tries only if a write would carry it beside the heads and places before it, and a reservation. Otherwise it
-// would try again at once, without end.
+// would try again at once, without end. The reservation may be of a waiter of its own process that has left.
 func TestHeadsTryWhenTheyFit(t *testing.T) {
 	for range 50 { // a reservation that matters is rare
 		rapid.Check(t, checkThatHeadsFit)
@@ -40,27 +40,22 @@ func checkThatHeadsFit(r *rapid.T) {
 		if number(name, 3) == 0 {
 			return nil
 		}
-		return &schema.Note{Until: now + 1 + int64(number("until", 5000)), At: now - 100, Lane: 7, Needs: []int64{tokens("needs rpm", 5), tokens("needs tpm", 5)}}
+		of := uint32(number("lane", 2)) //nolint:gosec // small
+		return &schema.Note{Until: now + 1 + int64(number("until", 5000)), At: now - 100, Lane: of, Needs: []int64{tokens("needs rpm", 5), tokens("needs tpm", 5)}}
 	}
-	lineBehind := func(first *Line, name string) *Line {
-		l := &Line{first: first}
-		for rank := range 1 + number(name, 2) {
-			w := NewWaiter(uint64(2*rank), time.UnixMilli(now-int64(number("age", 1000))), first != nil) //nolint:gosec // small
+	x, batch := &extra{}, rapid.Bool().Draw(r, "batch")
+	for _, of := range []bool{false, true}[:1+number("lines", 1)] {
+		l := x.lineOf(of)
+		for rank := range number("waiters", 3) {
+			w := NewWaiter(uint64(2*rank), time.UnixMilli(now-int64(number("age", 1000))), of) //nolint:gosec // small
 			l.Join(w)
-			l.RecordDenial(w, amounts(name), []string{rapid.SampledFrom(cfg.Names()).Draw(r, "scarce")}, cfg)
+			l.RecordDenial(w, amounts("waiter"), []string{rapid.SampledFrom(cfg.Names()).Draw(r, "scarce")}, cfg)
 		}
-		return l
-	}
-	l, batch := lineBehind(nil, "waiters"), rapid.Bool().Draw(r, "batch")
-	claimed := l.claims
-	if first := l; batch {
-		l = lineBehind(first, "batch waiters")
-		claimed = func() claims {
-			all, own := first.claims(), l.claims()
-			all.batches = &own
-			return all
+		if l.contest.Lane = 1; of {
+			l.contest.Lane = 2
 		}
 	}
+	l := x.lineOf(batch)
 	for range number("places", 2) {
 		l.LeavePlace(uint64(2*number("place", 2)+1), amounts("place")) //nolint:gosec // small
 	}
@@ -75,7 +70,7 @@ func checkThatHeadsFit(r *rapid.T) {
 		if try, _, ok := l.nextTry(w, image, plan.Calls{}, now, now, now); !w.head || wait > 0 || ok && try > now {
 			continue
 		}
-		all := claimed()
+		all := x.claims()
 		left := plan.Forecast{Limits: all.leftTo(w.Rank, nil, reading, nil)}
 		if wait, fits := left.Wait(reading, w.amounts); fits && wait > 0 {
 			r.Fatalf("waiter %d tries, and is denied for %d ms: %v of %v beside %v", w.Rank, wait, w.amounts, image.Limits, left.Limits)

@@ -199,15 +199,13 @@ func (x *extra) muteNotes(now float64) {
 	}
 }
 
-// claims returns the amounts that the waiters of both lines need, those of batch waiters apart in batches. They
-// are empty without a waiter.
-func (x *extra) claims() (c claims) {
-	if x.line.Waited() {
-		c = x.line.claims()
-	}
-	if b := x.batches.Load(); b != nil && b.Waited() {
+// claims returns the amounts that the waiters of both lines need, those of batch waiters apart in batches. A line
+// without a waiter has none, but may have left a reservation, which is not another process's.
+func (x *extra) claims() claims {
+	c := x.line.claims()
+	if b := x.batches.Load(); b != nil {
 		own := b.claims()
-		c.batches, c.waits = &own, true
+		c.batches, c.waits = &own, c.waits || b.Waited()
 	}
 	return c
 }
