@@ -1,11 +1,13 @@
 package dynalimit_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -411,5 +413,62 @@ func TestUnansweredThenThrottledTransactionEnds(t *testing.T) {
 		assert.LessOrEqual(t, tries.Load(), int32(lane.MaxTries+1))
 		s.db.SetFaults(nil)
 		assert.Equal(t, dynalimit.Amounts{"tpm": 1000}, s.limiter.Health().Doubt, "at two levels")
+	})
+}
+
+// The parent's limit was raised, and its bucket has still the old one. A denial by the child shows the limit in force,
+// and is not for ever.
+func TestDenialShowsAParentsRaisedLimit(t *testing.T) {
+	for _, mode := range []dynalimit.ChargeMode{dynalimit.ChargeParallel, dynalimit.ChargeTransaction} {
+		virtual(t, &dynalimit.Options{ChargeMode: mode}, func(t *testing.T, s *process) {
+			s.family("key", "org")
+			s.limits(admin.Scope{Entity: "key"}, dynalimit.PerMinute("tpm", 60))
+			s.limits(admin.Scope{Entity: "org"}, dynalimit.MonthlyQuota("tpm", 20, ""))
+			s.acquire("key", dynalimit.Amounts{"tpm": 20})
+			s.limits(admin.Scope{Entity: "org"}, dynalimit.MonthlyQuota("tpm", 1000, ""))
+			_, err := s.limiter.Acquire(t.Context(), "key", model, dynalimit.Amounts{"tpm": 50})
+			denied := s.denied(err)
+			assert.Equal(t, 10*time.Second, denied.RetryAfter, mode)
+			require.Len(t, denied.Statuses, 2)
+			assert.False(t, denied.Statuses[1].Exceeded)
+			assert.EqualValues(t, 980, denied.Statuses[1].Remaining)
+		})
+	}
+}
+
+// A call is cancelled while one level has not answered. Another level had fallen silent, was answered as pending, and
+// its write landed before that. What it took goes back.
+func TestCancelledCallGivesBackWhatLandedBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := liveProcess(t, memEngine(t), nil)
+		s.family("key", "org")
+		for _, e := range []string{"key", "org"} {
+			s.limits(admin.Scope{Entity: e}, dynalimit.MonthlyQuota("tpm", 1000, ""), dynalimit.Concurrent("inflight", 10, 30*time.Second))
+		}
+		require.NoError(t, s.acquire("key", dynalimit.Amounts{"tpm": 1, "inflight": 1}).Settle(t.Context(), nil)) // the buckets exist
+		stop := s.readsOthers()                                                                                   // the table answers
+		var orgs atomic.Int32
+		s.db.SetFaults(func(r *ddbmem.Request) (f ddbmem.Fault) {
+			switch write := r.Operation == "UpdateItem" && bytes.Contains(r.Body, []byte("#BUCKET#")); {
+			case write && bytes.Contains(r.Body, []byte(`"ENTITY#org"`)) && orgs.Add(1) == 1:
+				return ddbmem.Fault{After: 300 * time.Millisecond, Lose: true}
+			case write && bytes.Contains(r.Body, []byte(`"ENTITY#key"`)):
+				return ddbmem.Fault{After: 950 * time.Millisecond}
+			}
+			return f
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(940*time.Millisecond, cancel)
+		_, err := s.limiter.Acquire(ctx, "key", model, dynalimit.Amounts{"tpm": 100, "inflight": 1})
+		require.ErrorIs(t, err, context.Canceled)
+		stop()
+		s.db.SetFaults(nil)
+		s.recovers()
+		elapse(time.Minute)
+		for _, e := range []string{"key", "org"} {
+			assert.EqualValues(t, 1*milli, s.stored(e, "tpm").Consumed, e)
+		}
+		assert.Empty(t, s.limiter.Health().InFlight)
+		assert.Empty(t, s.limiter.Health().Doubt)
 	})
 }

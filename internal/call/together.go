@@ -127,11 +127,11 @@ func findDenial(proposals []lane.Proposal) (denied, alone bool) {
 }
 
 // denyProposed returns the denial of a call with a level whose take does not fit. It stores the levels'
-// readings for the balances.
+// readings for the balances, under the configurations in force.
 func (t *taking) denyProposed(proposals []lane.Proposal) error {
 	for i := range proposals {
 		if v := proposals[i].View; v.Config != nil {
-			t.levels[i].noteAnswer(lane.Result{Image: v.Image, Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
+			t.levels[i].noteAnswer(lane.Result{Image: v.Projected(), Config: v.Config, Now: v.Now, Before: plan.Precedence{Left: proposals[i].Left}})
 		}
 	}
 	return t.levels.denial(t.request)

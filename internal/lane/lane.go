@@ -105,7 +105,7 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 }
 
 // Leave is called when a caller's context has ended. It returns the op's result if there is one, also a pending
-// one. Otherwise it returns false, and withdraws the op or makes sure that a later grant is given back.
+// one, whose outcome may be known already. Otherwise it returns false, and withdraws the op or makes sure that a later grant is given back.
 func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,6 +116,7 @@ func (l *Lane) Leave(o *Op) (Result, bool) {
 		o.state.Store(opGone)
 		l.queue.removeWithdrawn(l.extra.pacer())
 	case opGone:
+		return o.Result, o.Result.Pending // it was answered as pending, and its outcome is known since
 	default:
 		o.abandoned.Store(true)
 		o.onOutcome = func(r Result) { l.bookOutcome(o, r) }
