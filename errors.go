@@ -251,7 +251,7 @@ func invalid(field, format string, args ...any) *ValidationError {
 
 // UnconfirmedError names the amounts that could not be confirmed as written. The bucket may lack them: it
 // may not be debited for a charge, and may not have got back the tokens of a give-back. A lease counts
-// them, unless NotWritten is set: a charge raises Lease.Used, and a give-back lowers it.
+// them, unless NotWritten is set or Consume fails with it: a charge raises Lease.Used, and a give-back lowers it.
 type UnconfirmedError struct {
 	// EntityID is the entity of the bucket: the call's, or a parent. It is empty for the losses of
 	// Close, which may concern many buckets.

@@ -36,7 +36,7 @@ func (b *begun) addNew(of begunKey) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.seen == nil {
+	if b.seen == nil || len(b.seen) >= mostOptions { // later ones add 0 again
 		b.seen = map[begunKey]bool{}
 	}
 	seen, b.seen[of] = b.seen[of], true

@@ -24,7 +24,9 @@ func TestOptionsAreMadeOnce(t *testing.T) {
 	}
 	for n := range mostOptions + 1 {
 		option(fmt.Sprint(n), "gpt-4", true)
+		m.begun.addNew(begunKey{resource: fmt.Sprint(n)})
 		assert.LessOrEqual(t, len(m.options.options), mostOptions)
+		assert.LessOrEqual(t, len(m.begun.seen), mostOptions)
 	}
 	assert.Equal(t, first, option("u", "gpt-4", true))
 }
