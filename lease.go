@@ -173,7 +173,6 @@ func (lease *Lease) correct(ctx context.Context, change correction) (done bool, 
 		seen = lease.limiter.reports.observeCorrection(change.kind, c)
 	}
 	if done, reason = c.Correct(ctx, target, change.soon, change.ends, &lease.mu); done {
-		c.Conclude(target, change.ends)
 		lease.ended = change.ends
 	}
 	if seen != nil {

@@ -473,3 +473,46 @@ func TestWaitForASlot(t *testing.T) {
 		}
 	})
 }
+
+// A lease was granted before its source got a limit of calls in flight. Its end takes no slot, whatever it names, and
+// an adjustment may not name slots.
+func TestSlotsOfALimitThatIsAddedLater(t *testing.T) {
+	withSlots(t, dynalimit.MonthlyQuota("tpm", 1000, ""), func(t *testing.T, s *process) {
+		lease, limits := s.acquire("u", dynalimit.Amounts{"tpm": 10}), []dynalimit.Limit{dynalimit.MonthlyQuota("tpm", 1000, ""), dynalimit.Concurrent("inflight", 1, 30*time.Second)}
+		require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, limits))
+		var invalid *dynalimit.ValidationError
+		require.ErrorAs(t, lease.Adjust(t.Context(), inflight), &invalid)
+		require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{"tpm": 5, "inflight": 1}))
+		assert.Equal(t, dynalimit.Amounts{"tpm": 5, "inflight": 0}, lease.Used())
+		assert.Empty(t, s.limiter.Health().InFlight)
+		require.NoError(t, s.acquire("u", inflight).Rollback(t.Context()))
+	})
+}
+
+// A lease that a policy admitted while no configuration could be read ends, though it names a limit that does not exist:
+// that amount is dropped, its others are settled, and its slot comes back.
+func TestLeaseOfUnreadLimitsEnds(t *testing.T) {
+	for name, limit := range map[string]dynalimit.Limit{"tpm": dynalimit.MonthlyQuota("tpm", 1000, ""), "inflight": dynalimit.Concurrent("inflight", 1, 30*time.Second)} {
+		withSlots(t, limit, func(t *testing.T, s *process) {
+			s = s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+			s.down(ddbmem.Fault{Before: time.Hour})
+			lease := s.acquire("u", dynalimit.Amounts{name: 1, "misspelt": 1})
+			another := s.acquire("u", dynalimit.Amounts{"rpm": 1})
+			s.db.SetFaults(nil)
+			s.recovers()
+			elapse(time.Minute)
+			require.NoError(t, lease.Settle(t.Context(), dynalimit.Amounts{name: 1}))
+			assert.NotContains(t, lease.Used(), "misspelt")
+			assert.Equal(t, dynalimit.Amounts{"misspelt": 1}, s.limiter.Health().Dropped)
+			var invalid *dynalimit.ValidationError
+			require.ErrorAs(t, another.Settle(t.Context(), dynalimit.Amounts{"misspelt": 2}), &invalid)
+			require.NoError(t, another.Rollback(t.Context()))
+			elapse(time.Minute)
+			if name == "inflight" {
+				require.NoError(t, s.acquire("u", inflight).Rollback(t.Context()))
+			} else {
+				assert.EqualValues(t, 1*milli, s.stored("u", name).Consumed)
+			}
+		})
+	}
+}

@@ -16,16 +16,16 @@ import (
 // lease ends. It reads the configuration if a limit is not known; held is locked and released meanwhile.
 func (c *Call) Target(ctx context.Context, change func(consumed []plan.Signed) []plan.Signed, ends bool, held sync.Locker) ([]plan.Signed, error) {
 	target := change(c.consumed)
+	unknown := (!c.whole || len(target) > len(c.consumed)) && slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
+	if unknown || c.renewed {
+		c.recogniseLimits(ctx, target, held)
+		target = c.knownAmounts(target)
+	}
 	if c.slots {
 		var err error
 		if target, err = c.levels.changeSlots(c.consumed, target, ends); err != nil {
 			return nil, err
 		}
-	}
-	unknown := (!c.whole || len(target) > len(c.consumed)) && slices.ContainsFunc(target, func(a plan.Signed) bool { return !c.levels.has(a.Name) })
-	if unknown || c.renewed {
-		c.recogniseLimits(ctx, target, held)
-		target = c.knownAmounts(target)
 	}
 	return target, c.checkTarget(target, unknown)
 }
@@ -41,18 +41,25 @@ func (c *Call) TargetNow(change func(consumed []plan.Signed) []plan.Signed) ([]p
 	return target, c.checkTarget(target, true)
 }
 
-// Correct writes the difference to a target at every level; Conclude then stores the target. final means that
-// no further correction follows, and ends that the lease ends. done means that the caller need not repeat it,
+// Correct writes the difference to a target at every level. final means that no further correction follows, and
+// ends that the lease ends. done means that the target is the call's use now and the caller need not repeat it,
 // though it is perhaps unconfirmed; err is a reason, and held is released meanwhile.
 func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bool, held sync.Locker) (done bool, err error) {
 	if len(c.levels) == 0 && c.IsUnlocated() {
+		was := c.consumed
 		err := c.locateLevels(ctx, held)
 		if err != nil && leftToPolicy(err) && c.countUnlocated(c.consumed, target, ends) {
+			c.Conclude(target, ends)
 			return true, nil
 		}
 		if err != nil {
 			change := plan.Plus(target, plan.Negated(c.consumed))
 			return false, &Unconfirmed{Entity: c.request.Entity, Resource: c.request.Resource, Amounts: change, Err: err, NotWritten: true}
+		}
+		gone := func(a plan.Signed) bool { return !c.levels.has(a.Name) && plan.Includes(was, a.Name) }
+		target = c.knownAmounts(slices.DeleteFunc(slices.Clone(target), gone))
+		if err := c.checkTarget(target, true); err != nil {
+			return false, err
 		}
 		if c.slots && ends { // Target did not know them
 			target, _ = c.levels.changeSlots(c.consumed, target, true)
@@ -61,7 +68,10 @@ func (c *Call) Correct(ctx context.Context, target []plan.Signed, final, ends bo
 	k := c.Begin(ctx, target)
 	k.final = final
 	k.Send(ctx, held)
-	return k.Book()
+	if done, err = k.Book(); done {
+		c.Conclude(target, ends)
+	}
+	return done, err
 }
 
 // Conclude stores the amounts after a correction or a further take, in millitokens, as the call's use. It writes nothing.
@@ -78,11 +88,14 @@ func (c *Call) Conclude(target []plan.Signed, ends bool) {
 func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 	var found charged
 	var err error
-	runUnlocked(held, func() { err = c.desk.Routes.find(ctx, &c.request, &found, nil) })
+	r := c.request
+	r.IgnoreUnknown = true // the lease was granted without knowing
+	runUnlocked(held, func() { err = c.desk.Routes.find(ctx, &r, &found, nil) })
 	if err != nil {
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
+	c.consumed = slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	for i := range c.levels { // the counter updates of the buckets are written or pending
 		lv := &c.levels[i]
 		lv.degraded = true

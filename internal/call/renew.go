@@ -34,6 +34,7 @@ func (c *Call) renewConfigs(ctx context.Context, tolerant bool, held sync.Locker
 		if r.read {
 			c.unlimited = c.unlimited || r.unlimited
 			c.levels[i].setConfig(r.cfg, r.unlimited)
+			c.slots = c.slots || c.levels[i].cfg.Slots
 		}
 	}
 	c.renewed = slices.ContainsFunc(c.levels, func(lv level) bool { return lv.cfg != lv.counts })
