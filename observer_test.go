@@ -355,7 +355,7 @@ func TestObserverHearsCrossings(t *testing.T) {
 		defer func() { heard = nil }()
 		return heard
 	}
-	opts := &dynalimit.Options{Observer: observe.Observer{Crossed: func(c observe.Crossing) { heard = append(heard, c) }}}
+	opts := &dynalimit.Options{OnUnavailable: dynalimit.Allow, Observer: observe.Observer{Crossed: func(c observe.Crossing) { heard = append(heard, c) }}}
 	virtual(t, opts, func(t *testing.T, s *process) {
 		usd := dynalimit.DailyMoneyQuota("usd", 100, "").WithAlerts(50, 80, 100)
 		usd.PerModel = true
@@ -379,6 +379,18 @@ func TestObserverHearsCrossings(t *testing.T) {
 		s.peer(nil).acquire("u", dynalimit.Amounts{"usd": 90})
 		s.acquire("u", dynalimit.Amounts{"usd": 5})
 		assert.Equal(t, []observe.Crossing{reached(50, 90), reached(80, 90)}, crossed(), "in a new window, by a refused write that shows what others used")
+		s.acquire("v", dynalimit.Amounts{"usd": 60})
+		require.Len(t, crossed(), 1)
+		usd.Capacity, usd.Burst, usd.RefillAmount = 75, 75, 75
+		s.limits(admin.Scope{Everyone: true, Resource: model}, usd, dynalimit.DailyQuota("tpd", 6, "").WithAlerts(90))
+		s.acquire("v", dynalimit.Amounts{"usd": 1})
+		assert.Equal(t, []observe.Crossing{{EntityID: "v", Resource: model, Limit: "usd", Percent: 80, Amount: 75, Used: 61, Unit: "usd"}}, crossed(), "of a lowered quota")
+		s.acquire("w", dynalimit.Amounts{"tpd": 4})
+		s.down(ddbmem.Fault{Before: time.Hour})
+		require.True(t, s.acquire("w", dynalimit.Amounts{"tpd": 2}).Degraded())
+		s.recovers()
+		elapse(time.Minute)
+		assert.Len(t, crossed(), 1, "of a pending update")
 	})
 }
 

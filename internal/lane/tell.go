@@ -140,7 +140,11 @@ func (d telling) sendOnce(ctx context.Context, l *Lane, kind plan.Kind, operatio
 	if d.lanes.Trace == nil {
 		return write(ctx)
 	}
-	ctx, end := d.lanes.Trace.Begin(ctx, Writing{Entity: l.Entity, Resource: l.Resource, Kind: kind})
+	w := Writing{Entity: l.Entity, Resource: l.Resource, Kind: kind}
+	if kind == plan.Tell {
+		w.Before = l.Memory.lastImage()
+	}
+	ctx, end := d.lanes.Trace.Begin(ctx, w)
 	a := write(ctx)
 	a.Tries = 1
 	end(a)

@@ -23,21 +23,23 @@ func (m *Image) CrossingsSince(before *Image) (crossed []Crossing) {
 		if i < 0 || !m.Limits[i].IsQuota() || m.Limits[i].Burst > MaxTokens*1000 {
 			continue
 		}
-		q, used := m.Limits[i], int64(0)
+		q, was := m.Limits[i], Stored{}
 		if before != nil {
 			if j := before.Set.Index(limit); j >= 0 && before.Limits[j].Window == q.Window && before.Limits[j].Life == q.Life {
-				used = before.Limits[j].Burst - before.Limits[j].Tokens
+				was = before.Limits[j]
 			}
 		}
 		for _, p := range percentagesIn(percents).List() {
-			c := Crossing{Limit: limit, Percent: p, Amount: q.Burst, Used: q.Burst - q.Tokens}
-			if least := partOf(c.Amount, p); p < WholeQuota && used < least && c.Used >= least {
-				crossed = append(crossed, c)
+			if p < WholeQuota && q.hasUsed(p) && !(was.Burst > 0 && was.hasUsed(p)) {
+				crossed = append(crossed, Crossing{Limit: limit, Percent: p, Amount: q.Burst, Used: q.Burst - q.Tokens})
 			}
 		}
 	}
 	return crossed
 }
+
+// hasUsed reports whether the use of a quota is at least a percentage of it.
+func (l *Stored) hasUsed(percent int) bool { return l.Burst-l.Tokens >= partOf(l.Burst, percent) }
 
 // partOf returns a percentage of an amount, rounded up.
 func partOf(amount int64, percent int) int64 {
