@@ -516,3 +516,29 @@ func TestLeaseOfUnreadLimitsEnds(t *testing.T) {
 		})
 	}
 }
+
+// A lease that a policy admitted without a configuration finds its buckets when it ends, before its source gets a limit
+// of calls in flight. Its pending update finds them later, and counts no call as open.
+func TestLeaseEndsBetweenTwoLookUpsOfItsBuckets(t *testing.T) {
+	for _, opts := range [][]dynalimit.AcquireOption{nil, {dynalimit.WithIgnoreUnknown()}} {
+		tpm := dynalimit.MonthlyQuota("tpm", 1000, "")
+		withSlots(t, tpm, func(t *testing.T, s *process) {
+			s = s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+			s.down(ddbmem.Fault{Error: &ddbmem.Error{Code: "InternalServerError"}})
+			lease, err := s.limiter.Acquire(t.Context(), "u", model, dynalimit.Amounts{"tpm": 10, "inflight": 1}, opts...)
+			require.NoError(t, err)
+			s.db.SetFaults(nil)
+			for s.limiter.Health().Open {
+				elapse(time.Millisecond)
+			}
+			require.NoError(t, lease.Adjust(t.Context(), dynalimit.Amounts{"tpm": 1}))
+			require.Positive(t, s.limiter.Health().WaitingBuckets)
+			require.NoError(t, s.repo.SetLimits(t.Context(), admin.Scope{Everyone: true}, []dynalimit.Limit{tpm, dynalimit.Concurrent("inflight", 1, 30*time.Second)}))
+			s.recovers()
+			require.NoError(t, lease.Rollback(t.Context()))
+			elapse(10 * time.Minute)
+			assert.Empty(t, s.limiter.Health().InFlight)
+			require.NoError(t, s.acquire("u", inflight).Rollback(t.Context()))
+		})
+	}
+}

@@ -95,6 +95,8 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
+	// Slots of a limit that no level has yet end too: their pending count may find it.
+	late := slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return a.Amount == 0 || c.levels.has(a.Name) })
 	c.consumed = slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	for i := range c.levels { // the counter updates of the buckets are written or pending
 		lv := &c.levels[i]
@@ -110,7 +112,10 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		}
 	}
 	if c.slots {
-		c.late = &lateSlots{slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) })}
+		late = plan.Plus(late, slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) }))
+	}
+	if len(late) > 0 {
+		c.late = &lateSlots{late}
 	}
 	return nil
 }
