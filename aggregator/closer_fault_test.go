@@ -3,6 +3,7 @@ package aggregator_test
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,14 +79,12 @@ func TestClosersAtOnce(t *testing.T) {
 
 // TestClosingSaysThatItsCallEnded while it waited to repeat a throttled request.
 func TestClosingSaysThatItsCallEnded(t *testing.T) {
-	for operation, nth := range map[string]int{"Query": 1, "PutItem": 1, "UpdateItem": 2} {
+	for operation, nth := range map[string]int64{"Query": 1, "PutItem": 1, "UpdateItem": 2} {
 		o := busyDay(t)
 		ctx, cancel := context.WithCancel(t.Context())
+		var made atomic.Int64
 		o.db.SetFaults(func(q *ddbmem.Request) (f ddbmem.Fault) {
-			if q.Operation != operation {
-				return f
-			}
-			if nth--; nth <= 0 {
+			if q.Operation == operation && made.Add(1) >= nth {
 				cancel()
 				f.Error = &ddbmem.Error{Code: "ThrottlingException", Message: "busy"}
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/dynalimit/dynalimit/internal/bucket"
+	"github.com/dynalimit/dynalimit/internal/config"
 	"github.com/dynalimit/dynalimit/internal/lane"
 	"github.com/dynalimit/dynalimit/internal/plan"
 	"github.com/dynalimit/dynalimit/internal/schema"
@@ -89,9 +90,9 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 	var found charged
 	var err error
 	r := c.request
-	r.IgnoreUnknown = true // the lease was granted without knowing
+	r.Amounts = nil // names do not matter: the lease was granted without knowing
 	runUnlocked(held, func() { err = c.desk.Routes.find(ctx, &r, &found, nil) })
-	if err != nil {
+	if err != nil && (len(found.levels) > 0 || !hasReason[*config.Invalid](err)) { // without a bucket there is nothing to correct
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots

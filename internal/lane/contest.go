@@ -155,7 +155,7 @@ func (l *Line) recordWin(image *schema.Image, now float64) {
 func (l *Line) recordLoss(tried []*Waiter, image *schema.Image, now float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	at := slices.IndexFunc(tried, func(w *Waiter) bool { return w.batch == (l.first != nil) && w.head })
+	at := slices.IndexFunc(tried, func(w *Waiter) bool { return slices.Contains(l.waiters, w) && w.head }) // one that went on may stand in another line
 	if at < 0 || image == nil || tried[at].cfg == nil {
 		return
 	}

@@ -182,11 +182,14 @@ func (l *Line) Reconfigure(w *Waiter, cfg *plan.Config) bool {
 	return true
 }
 
-// markServed marks a waiter as served by a landed write, so that its amounts no longer count. It then finds and
-// wakes new heads of the line.
+// markServed marks a waiter in line as served by a landed write, so that its amounts no longer count. It then finds
+// and wakes new heads. It ignores a waiter that went on, and may stand in another line.
 func (l *Line) markServed(w *Waiter) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !slices.Contains(l.waiters, w) {
+		return
+	}
 	w.served = true
 	l.findHeads(nil)
 }
