@@ -347,8 +347,8 @@ func TestObserverHearsOfConfigurations(t *testing.T) {
 	assert.Len(t, heard, 1, "a limiter that was closed hears nothing")
 }
 
-// An observer hears that a write's answer shows a threshold of alerts reached: again when
-// an estimate came back, and in a new window. A denial is no crossing.
+// An observer hears that a write's answer shows a threshold of alerts reached: again when an estimate came back, and
+// in a new window. A denial is no crossing.
 func TestObserverHearsCrossings(t *testing.T) {
 	var heard []observe.Crossing
 	crossed := func() []observe.Crossing {

@@ -112,7 +112,7 @@ func (db *DB) executeLater(f Fault, operation string, seq int64, body []byte) {
 	}()
 }
 
-// countLate adds n to the number of late requests, and wakes those who wait until there is none.
+// countLate adds n to the number of late requests, and wakes the callers of Wait when it comes to 0.
 func (db *DB) countLate(n int) {
 	db.noneLate.L.Lock()
 	defer db.noneLate.L.Unlock()

@@ -11,7 +11,7 @@ import (
 const (
 	// mostAttributes bounds the attributes of a measurement.
 	mostAttributes = 6
-	// mostOptions bounds the cached options, and the labels whose counters have begun. Beyond it all are made again.
+	// mostOptions bounds the cached options and the labels of begun counters. Beyond it all are made again.
 	mostOptions = 10_000
 )
 

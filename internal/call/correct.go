@@ -85,7 +85,8 @@ func (c *Call) Conclude(target []plan.Signed, ends bool) {
 }
 
 // locateLevels finds the levels of a lease that was granted while the configuration could not be read, and
-// books its amounts there as counted. held is locked; it is released meanwhile.
+// books its amounts there as counted. It drops amounts of limits that no level has; it finds no level if nothing
+// limits the call any more. held is locked; it is released meanwhile.
 func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 	var found charged
 	var err error

@@ -85,8 +85,8 @@ func (l *Lane) Submit(ops ...*Op) {
 }
 
 // enqueue adds an op to the queue, or ends it as not written if the bucket does not answer. It returns true if
-// the lane was at rest: it has marked the lane as running then, and the caller must run it. The
-// lock l.mu must be held.
+// the lane was at rest: it has marked the lane as running then, and the caller must run it. The lock l.mu
+// must be held.
 func (l *Lane) enqueue(o *Op) (rested bool) {
 	if l.Contact.silent() {
 		l.queue.endUnwritten(o, silence(ErrTripped))
@@ -105,7 +105,7 @@ func (l *Lane) enqueue(o *Op) (rested bool) {
 }
 
 // Leave is called when a caller's context has ended. It returns the op's result if there is one, also a pending
-// one, whose outcome may be known already. Otherwise it returns false, and withdraws the op or makes sure that a later grant is given back.
+// one with a known outcome. Otherwise it returns false: it has withdrawn the op, or gives a later grant back.
 func (l *Lane) Leave(o *Op) (Result, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

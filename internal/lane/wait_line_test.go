@@ -177,3 +177,26 @@ func TestHeadThatLosesCompetes(t *testing.T) {
 	tries[0].Waiter = second
 	assert.EqualValues(t, 10, l.staleFor(tries, image, now), "three tries were lost of late")
 }
+
+// A caller goes on before its op ends, and waits in another bucket's line: the first lane's answer does not change it.
+func TestWaiterInAnotherLineIsLeftAlone(t *testing.T) {
+	cfg := rpmOf(100)
+	first, other, w := new(Line), new(Line), NewWaiter(1, time.UnixMilli(0), false)
+	for _, l := range []*Line{first, other} {
+		l.Join(w)
+		l.RecordDenial(w, oneToken, []string{"rpm"}, cfg)
+		if l == first {
+			l.Quit(w)
+		}
+	}
+	require.True(t, w.head)
+	w.try = plan.Try{At: 7}
+	first.recordLoss([]*Waiter{w}, imageOf(cfg, 0, 1_000_000), 1_000_000)
+	first.markServed(w)
+	assert.Equal(t, plan.Try{At: 7}, w.try)
+	assert.False(t, w.served)
+	other.recordLoss([]*Waiter{w}, imageOf(cfg, 0, 1_000_000), 1_000_000)
+	assert.NotEqual(t, plan.Try{At: 7}, w.try)
+	other.markServed(w)
+	assert.True(t, w.served)
+}
