@@ -543,3 +543,22 @@ func TestLeaseEndsBetweenTwoLookUpsOfItsBuckets(t *testing.T) {
 		})
 	}
 }
+
+// So does one that names a limit which a more specific source hides.
+func TestLeaseOfAHiddenLimitEnds(t *testing.T) {
+	slot := dynalimit.Concurrent("inflight", 1, 30*time.Second)
+	withSlots(t, slot, func(t *testing.T, s *process) {
+		tpm := dynalimit.MonthlyQuota("tpm", 1000, "")
+		_, err := s.repo.SetConfig(t.Context(), admin.Scope{Entity: "u"}, admin.LimitConfig{Limits: []dynalimit.Limit{tpm, slot}, Only: true})
+		require.NoError(t, err)
+		s = s.peer(&dynalimit.Options{OnUnavailable: dynalimit.Allow})
+		s.down(ddbmem.Fault{Before: time.Hour})
+		lease := s.acquire("u", dynalimit.Amounts{"tpm": 10, "rpm": 1, "inflight": 1})
+		s.recovers()
+		elapse(10 * time.Second)
+		require.NoError(t, lease.Rollback(t.Context()))
+		elapse(time.Minute)
+		assert.Zero(t, s.stored("u", "tpm").Consumed)
+		require.NoError(t, s.acquire("u", inflight).Rollback(t.Context()))
+	})
+}

@@ -97,12 +97,11 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 		return err
 	}
 	c.levels, c.unlimited, c.slots = found.levels, found.unlimited, found.slots
-	// Slots of a limit that no level has yet end too: their pending count may find it.
-	late := slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return a.Amount == 0 || c.levels.has(a.Name) })
-	c.consumed = slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.has(a.Name) })
+	granted := c.consumed
+	c.consumed = slices.DeleteFunc(slices.Clone(granted), func(a plan.Signed) bool { return !c.levels.has(a.Name) })
 	for i := range c.levels { // the counter updates of the buckets are written or pending
 		lv := &c.levels[i]
-		lv.degraded = true
+		lv.asked, lv.degraded = amountsAt(lv.cfg, c.request.Amounts), true
 		for _, a := range c.consumed {
 			switch {
 			case lv.cfg.IsSlots(a.Name), c.desk.Lanes.SlotsOf(lv.lane).HasLate(a.Name):
@@ -113,9 +112,10 @@ func (c *Call) locateLevels(ctx context.Context, held sync.Locker) error {
 			}
 		}
 	}
-	if c.slots {
-		late = plan.Plus(late, slices.DeleteFunc(slices.Clone(c.consumed), func(a plan.Signed) bool { return !c.levels.hasSlots(a.Name) }))
-	}
+	// Slots of a limit that no level has yet end too: their pending count may find it.
+	late := slices.DeleteFunc(slices.Clone(granted), func(a plan.Signed) bool {
+		return a.Amount == 0 || c.levels.has(a.Name) && !c.levels.hasSlots(a.Name)
+	})
 	if len(late) > 0 {
 		c.late = &lateSlots{late}
 	}
